@@ -29,7 +29,7 @@ from dpcube.curator import publish
 from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain, adult_table
 from dpcube.plan.axes import axes_of
-from dpcube.plan.made_up_rows import rows_made_up
+from dpcube.plan.simulated_rows import simulated_rows
 from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answers
 
@@ -107,7 +107,7 @@ def simulated(attributes: int, rows: int, to: Path) -> Domain:
     """Write a simulated table of some attributes, and return its domain."""
     sides = np.random.default_rng(5).choice(SIDES, attributes).tolist()
     domain = Domain(*(Integer(f"a{j}", 0, side - 1) for j, side in enumerate(sides)))
-    made = rows_made_up("heavy-tailed", axes_of(domain), rows=rows, most=rows, seed=0)
+    made = simulated_rows("heavy-tailed", axes_of(domain), rows=rows, most=rows, seed=0)
     columns = [column.astype(np.int16) for column in made.columns]
     pq.write_table(pa.table(dict(zip(domain.names, columns, strict=True))), to)
     return domain

@@ -8,7 +8,7 @@ from dpcube.core.arrays import Floats
 from dpcube.core.gate import Gate
 from dpcube.measurements import Transcript
 from dpcube.queries.workload_model import WorkloadModel
-from dpcube.strategies.seen import ROOT, Seen
+from dpcube.strategies.partial_tree import ROOT, PartialTree
 from dpcube.testing import SeededNoise
 from dpcube.trees.halving import depth
 
@@ -30,7 +30,7 @@ def all_cells(table: Floats, epsilon: int, seed: int) -> Transcript:
     """Every cell of a table, counted with the whole budget at the leaves of a tree."""
     shape = table.shape
     gate = Gate(table.astype(np.int64), Fraction(epsilon), noise=SeededNoise(seed))
-    seen = Seen(gate, WorkloadModel(shape, ("mixed",) * len(shape)).cut_order())
-    cells, _ = seen.below(ROOT, depth(shape))
-    seen.count(cells, seen.left[cells])
-    return Transcript(shape, gate.epsilon_per_unit, (seen.counts(),), plan="cells")
+    partial = PartialTree(gate, WorkloadModel(shape, ("mixed",) * len(shape)).cut_order())
+    cells, _ = partial.below(ROOT, depth(shape))
+    partial.count(cells, partial.left[cells])
+    return Transcript(shape, gate.epsilon_per_unit, (partial.counts(),), plan="cells")

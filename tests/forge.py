@@ -53,7 +53,7 @@ def make_list() -> tuple[Measurement, ...]:
     """Marginals, cells and boxes, some twice, with made-up counts; together they cost 15/16 where they cost most."""
     return (
         Marginal((1,), np.array([40, -2, 30, 5]), EIGHTH),
-        Marginal.of_cells(np.arange(20).reshape(5, 4) ** 2 % 37, 2 * EIGHTH),
+        Marginal.from_cells(np.arange(20).reshape(5, 4) ** 2 % 37, 2 * EIGHTH),
         halves(0, 2, units=(EIGHTH, 2 * EIGHTH)),
         Marginal((), np.array(73), EIGHTH),
         halves(1, 1, units=(EIGHTH // 2, EIGHTH)),

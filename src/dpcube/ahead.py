@@ -20,7 +20,7 @@ from dpcube.strategies import BY_NAME, GRID_STRATEGY, WIDE_STRATEGY
 
 MANY_RANGES = 20_000
 """Errors of this many ranges are read from tables, by loops that are compiled for each number of axes."""
-MOST_PREPARED = 6
+MAX_COMPILED_ATTRIBUTES = 6
 """Attributes of the largest cube for which those loops are compiled ahead."""
 
 
@@ -62,7 +62,7 @@ def compile_ahead() -> int:
             path = Path(folder) / f"{kind.strategy}.dpcube"
             _released(kind.strategy, kind.domain).save(path)
             _ask(Release.open(path), kind)
-    for strategy, axes in product(BY_NAME, range(1, MOST_PREPARED + 1)):
+    for strategy, axes in product(BY_NAME, range(1, MAX_COMPILED_ATTRIBUTES + 1)):
         _ask_ranges(_released(strategy, few_cells(axes)))
     return made[0]
 

@@ -24,12 +24,12 @@ from dpcube.core.domain.limits import MAX_KEY_DEPTH
 from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.curator import publish
 from dpcube.measurements import Marginal
-from dpcube.measurements.measurements import MOST_SUMMED
+from dpcube.measurements.measurements import MAX_SUMMED_UNITS
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from forge import DOMAIN, array_of, changed, file_of, forged, make_release, make_release_of, members_of, zipped
 
 WHOLE = file_of(make_release())
-CELLS = file_of(make_release_of(Marginal.of_cells(np.zeros(DOMAIN.shape, np.int64), BUDGET_UNITS)))
+CELLS = file_of(make_release_of(Marginal.from_cells(np.zeros(DOMAIN.shape, np.int64), BUDGET_UNITS)))
 AGE = '[[attribute]]\nname = "age"\ntype = "integer"\nmin = 0\nmax = 9\n'
 
 
@@ -159,7 +159,7 @@ def test_every_header_is_read_as_numpy_reads_it() -> None:
     for place in range(128):
         content = bytearray(good)
         content[place] ^= 0x55
-        with pytest.raises(ReleaseFileError, match="is not what its manifest declares"):
+        with pytest.raises(ReleaseFileError, match="does not match its manifest"):
             opened_of(forged(WHOLE, **{"2.lower": bytes(content)}))
 
 
@@ -183,7 +183,7 @@ def test_a_tree_charged_more_than_64_bits_hold_is_refused(tmp_path: Path) -> Non
 
     def change(manifest: dict[str, Any]) -> None:
         over(1)(manifest)
-        manifest["measurements"][1]["units"] = MOST_SUMMED
+        manifest["measurements"][1]["units"] = MAX_SUMMED_UNITS
 
     arrays = {f"2.{name}": array for name, array in boxes.items()}
     content = forged(WHOLE, change, domain=domain, **{"1.counts": np.zeros(cells, np.int64)}, **arrays)
@@ -202,12 +202,14 @@ def test_counts_measured_with_less_than_can_be_drawn_are_refused(tmp_path: Path,
 @pytest.mark.parametrize("value", [[], {}, [[1]], float("nan"), float("inf"), "\ud800"])
 def test_parameters_are_plain_values(tmp_path: Path, value: object) -> None:
     said = refusal(tmp_path, forged(WHOLE, lambda m: m["strategy"]["parameters"].update(slack=value)))
-    assert "parameters are not what they should be" in said
+    assert "invalid parameters of the strategy" in said
 
 
 @pytest.mark.parametrize("key", ["unit", "period"])
 def test_half_of_a_character_is_no_text(tmp_path: Path, key: str) -> None:
-    assert f"manifest's {key}" in refusal(tmp_path, forged(WHOLE, lambda m: m["privacy"].update({key: "\ud800"})))
+    assert f"invalid value of '{key}'" in refusal(
+        tmp_path, forged(WHOLE, lambda m: m["privacy"].update({key: "\ud800"}))
+    )
 
 
 def test_axes_of_one_cell_cost_nothing(tmp_path: Path) -> None:
@@ -244,6 +246,6 @@ def test_a_link_that_leads_nowhere_is_refused_before_the_charge(tmp_path: Path) 
 def test_a_domain_that_could_not_be_read_again_is_refused_before_the_charge(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("code\na\n")
     domain = Domain((Category(name="code", values=("a", "b" * (17 * 2**20))),))
-    with pytest.raises(DomainError, match=r"takes 17\.8 MB of text and a release holds 16\.8 MB"):
+    with pytest.raises(DomainError, match=r"takes 17\.8 MB of text, and a release file allows 16\.8 MB"):
         publish(tmp_path / "t.csv", domain, epsilon=Fraction(1))
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

@@ -60,7 +60,7 @@ def two_phase(exact: Ints, tree: BoxTree, *, epsilon: Fraction = FIFTH) -> Trans
     return Transcript(
         exact.shape,
         gate.epsilon_per_unit,
-        (Marginal.of_cells(cells, QUARTER), BoxCounts(tree, tree.leaves, boxes, units)),
+        (Marginal.from_cells(cells, QUARTER), BoxCounts(tree, tree.leaves, boxes, units)),
     )
 
 
@@ -137,7 +137,7 @@ def test_least_squares_is_the_pseudo_inverse_of_one_box(n: int) -> None:
     y, y_p = generator.integers(-50, 50, n), int(generator.integers(-200, 200))
     boxes = BoxCounts(one_box((n,)), np.array([0]), np.array([y_p]), np.array([BUDGET_UNITS - QUARTER]))
     cells = estimate(
-        Transcript((n,), FIFTH / BUDGET_UNITS, (Marginal.of_cells(y, QUARTER), boxes)), "least_squares"
+        Transcript((n,), FIFTH / BUDGET_UNITS, (Marginal.from_cells(y, QUARTER), boxes)), "least_squares"
     ).cells()
     dense = np.linalg.pinv(np.vstack([np.ones((1, n)), np.eye(n)])) @ np.concatenate([[y_p], y])
     np.testing.assert_allclose(cells, dense, atol=1e-10)
@@ -156,7 +156,7 @@ def measured(shape: tuple[int, ...], seed: int) -> tuple[Transcript, Floats, Flo
     cell_units = int(generator.integers(BUDGET_UNITS // 50, BUDGET_UNITS // 2))
     y_boxes, y_cells = generator.integers(-40, 300, len(leaves)), generator.integers(-40, 90, shape)
     boxes = BoxCounts(tree, leaves, y_boxes, units)
-    transcript = Transcript(shape, epsilon / BUDGET_UNITS, (Marginal.of_cells(y_cells, cell_units), boxes))
+    transcript = Transcript(shape, epsilon / BUDGET_UNITS, (Marginal.from_cells(y_cells, cell_units), boxes))
     matrix = np.vstack([rows_of(tree, leaves), np.eye(y_cells.size)])
     alpha = float(epsilon / BUDGET_UNITS) * np.concatenate([units, np.full(y_cells.size, cell_units)])
     return transcript, matrix, np.concatenate([y_boxes, y_cells.reshape(-1)]), 0.5 / np.sinh(alpha / 2) ** 2
@@ -234,7 +234,7 @@ def test_golden_gain_of_weighted_least_squares() -> None:
     cells = np.zeros(11, np.int64)
     boxes = BoxCounts(one_box((11,)), np.array([0]), np.array([1000]), np.array([BUDGET_UNITS - QUARTER]))
     moved = estimate(
-        Transcript((11,), FIFTH / BUDGET_UNITS, (Marginal.of_cells(cells, QUARTER), boxes)), "weighted_least_squares"
+        Transcript((11,), FIFTH / BUDGET_UNITS, (Marginal.from_cells(cells, QUARTER), boxes)), "weighted_least_squares"
     )
     np.testing.assert_allclose(moved.cells(), 1000 * GOLDEN["discrete_laplace"]["kappa_GLS"], rtol=1e-8)
 

@@ -423,4 +423,4 @@ def test_what_one_region_leaves_another_cannot_take() -> None:
 
 def test_cells_cannot_claim_more_than_the_whole_budget() -> None:
     with pytest.raises(DomainError, match="units"):
-        Marginal.of_cells(np.zeros(4, np.int64), BUDGET_UNITS + 1)
+        Marginal.from_cells(np.zeros(4, np.int64), BUDGET_UNITS + 1)

@@ -138,7 +138,7 @@ def test_boxes_in_a_row_make_a_shallow_tree() -> None:
 
 
 def test_too_many_regions_are_refused_and_nothing_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regions_of_boxes, "MOST_REGIONS", 2**6)
+    monkeypatch.setattr(regions_of_boxes, "MAX_REGIONS", 2**6)
     gate = Gate(SparseRows(FINE, [np.zeros(1, np.int64)] * 2, np.ones(1, np.int64)), Fraction(1))
     some = np.arange(50)[:, None] * np.array([7, 11])
     with pytest.raises(DomainError, match="regions"):
@@ -158,7 +158,7 @@ def test_too_many_regions_are_refused_and_nothing_is_charged(monkeypatch: pytest
 @pytest.mark.parametrize(("many", "parts"), [(31, 63), (32, 0)])
 def test_a_tree_has_as_many_nodes_as_are_allowed(many: int, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Boxes in a row have a cut at the end of each, and every cut makes two nodes of one."""
-    monkeypatch.setattr(regions_of_boxes, "MOST_REGIONS", 2**6)
+    monkeypatch.setattr(regions_of_boxes, "MAX_REGIONS", 2**6)
     edges = np.arange(many + 1)[:, None]
     tree = RegionTree((many + 1,))
     if parts:

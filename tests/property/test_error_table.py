@@ -48,13 +48,13 @@ def test_a_table_gives_what_visiting_nodes_gives(shape: tuple[int, ...], seed: i
     start = np.cumsum([0, *(extent + 1 for extent in shape[:-1])])
     prefix = np.concatenate([[0.0, *generator.uniform(0.01, 1, extent).cumsum()] for extent in shape])
     asked = random_ranges(shape, 50, seed=seed % 1000)
-    found = np.stack(HalvingTable.of(tree, variance, prefix, start, of_total=0.0).variances(asked), axis=1)
+    found = np.stack(HalvingTable.from_tree(tree, variance, prefix, start, of_total=0.0).variances(asked), axis=1)
     np.testing.assert_allclose(found, visited(tree, variance, prefix, start, asked), rtol=1e-9, atol=1e-9)
 
 
 def test_a_range_has_its_part_of_the_totals_variance() -> None:
     prefix = np.array([0.0, 1.0, 4.0])
-    table = HalvingTable.of(BoxTree.uncut((2,)), np.zeros(1), prefix, np.zeros(1, np.int64), of_total=16.0)
+    table = HalvingTable.from_tree(BoxTree.uncut((2,)), np.zeros(1), prefix, np.zeros(1, np.int64), of_total=16.0)
     asked = Workload((2,), np.array([[0], [1], [0]]), np.array([[1], [2], [2]]))
     np.testing.assert_allclose(table.variances(asked), [[1, 9, 16], [0, 0, 0]])
 
@@ -82,7 +82,7 @@ def test_tables_of_boxes_give_what_visiting_boxes_gives(shape: tuple[int, ...], 
     taken = parts_of_leaves(tree, asked)
     part, square, whole = np.moveaxis(terms[tree.leaves], 2, 0)
     expected = taken @ part + taken**2 @ square + (taken == 1) @ whole
-    np.testing.assert_allclose(BoxTables.of(tree, terms).sums(asked), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(BoxTables.from_terms(tree, terms).sums(asked), expected, rtol=1e-9, atol=1e-9)
 
 
 def parts_of_leaves(tree: BoxTree, asked: Workload) -> Floats:

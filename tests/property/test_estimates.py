@@ -50,7 +50,7 @@ def random_transcript(shape: tuple[int, ...], generator: np.random.Generator) ->
             generator.integers(-20, 60, shape),
             generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 2),
         )
-        cells = [Marginal.of_cells(noisy, int(cell_units))]
+        cells = [Marginal.from_cells(noisy, int(cell_units))]
     epsilon_per_unit = Fraction(int(generator.integers(1, 40)), 10 * BUDGET_UNITS)
     return Transcript(shape, epsilon_per_unit, (*cells, BoxCounts(tree, node, counts, units)))
 
@@ -270,7 +270,7 @@ def _one_more_in_each_count(transcript: Transcript) -> Iterator[tuple[Transcript
     if cells is not None:
         for k in range(cells.counts.size):
             one = (np.arange(cells.counts.size) == k).reshape(transcript.shape)
-            more = (Marginal.of_cells(cells.counts + one, cells.units), boxes)
+            more = (Marginal.from_cells(cells.counts + one, cells.units), boxes)
             yield Transcript(transcript.shape, epsilon_per_unit, more), law(cells.units)
 
 

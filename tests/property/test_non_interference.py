@@ -218,7 +218,7 @@ def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
         if exact is None:
             return honest
         return Transcript(
-            honest.shape, honest.epsilon_per_unit, (Marginal.of_cells(exact.reveal().copy(), BUDGET_UNITS),)
+            honest.shape, honest.epsilon_per_unit, (Marginal.from_cells(exact.reveal().copy(), BUDGET_UNITS),)
         )
 
     recording = Recording(Gate(np.arange(50), Fraction(1, 10), noise=SeededNoise(3)))

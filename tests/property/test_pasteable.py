@@ -16,7 +16,7 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.measurements import Marginal, Provenance, Transcript
 from dpcube.queries import query
-from dpcube.release.pasteable import LONGEST_QUESTION, example_question, file_word, shell_word
+from dpcube.release.pasteable import MAX_QUESTION_LENGTH, example_question, file_word, shell_word
 from dpcube.release.report import report
 
 ODD = "abz09 -_.'\"$`\\!(){}[]<>|&;*?~#%=,\t\n\x1b\x7fäß€\u202e\U0001f600"
@@ -82,13 +82,13 @@ def test_the_example_is_a_question_that_counts_something(attribute: Attribute) -
 
 
 def test_a_name_too_long_for_an_example_is_passed_over() -> None:
-    long, short = Integer("n" * LONGEST_QUESTION, 0, 9), Integer("age", 0, 9)
+    long, short = Integer("n" * MAX_QUESTION_LENGTH, 0, 9), Integer("age", 0, 9)
     assert example_question(Domain(long, short)) == "age >= 0"
     assert example_question(Domain(long)) == ""
 
 
 def release_of(domain: Domain) -> Release:
-    cells = Marginal.of_cells(np.array([3, 5]), BUDGET_UNITS)
+    cells = Marginal.from_cells(np.array([3, 5]), BUDGET_UNITS)
     transcript = Transcript(domain.shape, Fraction(1, BUDGET_UNITS), (cells,))
     return Release(domain, transcript, Provenance("cells", Fraction(1), "dpcube test", {}, private=False))
 

@@ -32,7 +32,7 @@ STRATEGIES = ("cells", "cuboids", "fine_grid")
 
 
 def whole(counter: Any, counts: Values) -> Transcript:
-    return Transcript(SHAPE, counter.epsilon_per_unit, (Marginal.of_cells(counts, BUDGET_UNITS),))
+    return Transcript(SHAPE, counter.epsilon_per_unit, (Marginal.from_cells(counts, BUDGET_UNITS),))
 
 
 def one_table(_: Cuboids, counter: NoisyCounter) -> Transcript:

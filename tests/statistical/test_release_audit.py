@@ -42,8 +42,8 @@ from dpcube.strategies import (
     first_look,
     strategy_of,
 )
+from dpcube.strategies.partial_tree import PartialTree
 from dpcube.strategies.plans import ADAPTIVE, CELLS, PLANS, TreePlan
-from dpcube.strategies.seen import Seen
 
 EPSILON = Fraction(2)
 EMPTY = np.zeros(1, np.int64)
@@ -317,7 +317,7 @@ def test_random_tables_and_noise(exact: Values, seed: int, size: int) -> None:
 def test_no_plan_loses_more_than_epsilon_whichever_is_chosen(
     cube: str, plan: TreePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adaptive, "choose", lambda *_: plan)
+    monkeypatch.setattr(adaptive, "select_plan", lambda *_: plan)
     monkeypatch.setattr(first_look, "SPARSE", 0.0)  # the choice is never left out
     found = [max(losses(Adaptive(), CUBES[cube], draw, honest).values()) for draw in draws()]
     assert max(found) == EPSILON
@@ -386,11 +386,11 @@ class TablesForNothing(Gate):
 
 def test_sabotage_a_tree_that_spends_what_tables_were_charged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The strategy forgets what its tables cost: an honest gate refuses, and of another the audit tells."""
-    monkeypatch.setattr(adaptive, "choose", lambda *_: ADAPTIVE)
-    monkeypatch.setattr(adaptive, "tables_are_worth_it", lambda *_: True)
+    monkeypatch.setattr(adaptive, "select_plan", lambda *_: ADAPTIVE)
+    monkeypatch.setattr(adaptive, "marginals_reduce_error", lambda *_: True)
     monkeypatch.setattr(adaptive, "one_way_shares", lambda *_, **__: [Fraction(1, 8)] * 3)
     forgotten: list[int] = []
-    monkeypatch.setattr(Seen, "set_aside", lambda _, units: forgotten.append(units))
+    monkeypatch.setattr(PartialTree, "set_aside", lambda _, units: forgotten.append(units))
     with pytest.raises(BudgetError):
         losses(Adaptive(), CUBES["cube"], nines, honest)
     forgotten.clear()
@@ -403,7 +403,9 @@ def test_sabotage_a_tree_that_spends_what_tables_were_charged_is_caught(monkeypa
 def test_sabotage_a_plan_that_is_chosen_by_the_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads the exact counts through the counter, which a neighbour's job would not find the same."""
     monkeypatch.setattr(
-        adaptive, "choose", lambda seen, *_: CELLS if getattr(seen.counter, "exact", EMPTY).sum() else ADAPTIVE
+        adaptive,
+        "select_plan",
+        lambda partial, *_: CELLS if getattr(partial.counter, "exact", EMPTY).sum() else ADAPTIVE,
     )
     with pytest.raises((AssertionError, StopIteration)):
         losses(Adaptive(), CUBES["line"], ExactNoise().draw, honest)
@@ -416,7 +418,7 @@ class Peeking(Adaptive):
         rows = getattr(counter, "exact", np.zeros(1)).sum()
         lower = np.zeros((1, len(counter.shape)), np.int64)
         counter.boxes(Boxes(counter.shape, lower, lower + (1 if rows > 10 else 2)), np.array([BUDGET_UNITS]))
-        nothing = Marginal.of_cells(np.zeros(counter.shape, np.int64), BUDGET_UNITS)
+        nothing = Marginal.from_cells(np.zeros(counter.shape, np.int64), BUDGET_UNITS)
         return Transcript(counter.shape, counter.epsilon_per_unit, (nothing,))
 
 
@@ -432,7 +434,7 @@ class Leaking(Cells):
         honest = Cells.run(self, counter)
         assert honest.cells is not None
         rows = int(getattr(counter, "exact", np.zeros(1)).sum())
-        cells = Marginal.of_cells(honest.cells.counts + rows, BUDGET_UNITS)
+        cells = Marginal.from_cells(honest.cells.counts + rows, BUDGET_UNITS)
         return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
 
 

@@ -34,7 +34,7 @@ from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import CRITERIA, BestSplit, Candidates, MedianCuts, TableDistances
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.gate import Gate
-from dpcube.core.selection import chosen, one_sided
+from dpcube.core.selection import one_sided, selected
 
 HALF = BUDGET_UNITS // 2
 BY_STORE = pytest.mark.parametrize("store", list(STORES))
@@ -271,7 +271,7 @@ class FromFloats(Gate):
         epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         cells = revealed(self._exact).astype(np.float64)
         scores = np.array([cells.sum(axis=1 - axis).max(axis=1).sum() for axis in range(2)])
-        return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
+        return selected(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
 
 
 class NoiseOfCounts(Gate):
@@ -306,7 +306,7 @@ class Rounded(Gate):
         charge_selection(self, candidates, units)
         epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         scores = candidates.scores(revealed(self._exact)) // 2 * 2
-        return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
+        return selected(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
 
 
 def counts_and_choice(counter: NoisyCounter) -> Hashable:
@@ -388,7 +388,7 @@ class BothSides(Gate):
         epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         noise = self._noise.draw(epsilon, int(candidates.sizes.sum()))
         scores = candidates.scores(revealed(self._exact)) + noise - one_sided(noise)
-        return chosen(scores, noise, sizes=candidates.sizes)
+        return selected(scores, noise, sizes=candidates.sizes)
 
 
 class LastOfTheBest(Gate):

@@ -81,7 +81,7 @@ def of_one_box(counts: Ints, *, unordered: tuple[int, ...]) -> PosteriorEstimate
 
 
 def answered(found: PosteriorEstimate, workload: Workload) -> Answers:
-    return Answers.of(found.values(workload), found.errors(workload))
+    return Answers.from_parts(found.values(workload), found.errors(workload))
 
 
 def test_a_value_without_an_order_may_have_all_rows_of_an_uncut_box() -> None:

@@ -22,10 +22,10 @@ from dpcube.models.posterior import infer
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.queries.workload_model import WorkloadModel
 from dpcube.research import experiment, random_ranges
-from dpcube.strategies import BY_NAME, DEFAULT, Adaptive, seen, strategy_of
-from dpcube.strategies.first_look import FIRST_TOTAL
-from dpcube.strategies.looking import LEFT_TO_LEARN, best_boxes, cheapest, worth_a_look
-from dpcube.strategies.seen import LOOK_ROUNDS, ROOT, Seen, most_below
+from dpcube.strategies import BY_NAME, DEFAULT, Adaptive, partial_tree, strategy_of
+from dpcube.strategies.partial_tree import REFINEMENT_ROUNDS, ROOT, PartialTree, most_below
+from dpcube.strategies.pilot import FIRST_TOTAL
+from dpcube.strategies.refinement import EXPECTED_SPLITS, best_boxes, cheapest, worth_refining
 from dpcube.testing import SeededNoise, SilentNoise
 from nightly import at_night
 
@@ -318,7 +318,7 @@ def test_the_tree_is_bounded_and_grows_where_it_is_worth_most(monkeypatch: pytes
     counts[:8, :8] = counts[:8, -8:] = counts[-8:, :8] = 1000
     counts[-8:, -8:] = 10_000
     free = boxes_of(Adaptive().run(Gate(counts, Fraction(1), noise=SeededNoise(1))))
-    monkeypatch.setattr(seen, "MOST_NODES", 300)
+    monkeypatch.setattr(partial_tree, "MAX_NODES", 300)
     bounded = boxes_of(Adaptive().run(Gate(counts, Fraction(1), noise=SeededNoise(1))))
     assert len(bounded.tree) <= 300 < len(free.tree)
     smallest = bounded.tree.leaves[bounded.tree.sizes[bounded.tree.leaves] == 1]
@@ -326,14 +326,14 @@ def test_the_tree_is_bounded_and_grows_where_it_is_worth_most(monkeypatch: pytes
     assert (bounded.tree.lower[smallest] >= 32).all()
 
 
-def left_by_path(seen: Seen) -> Ints:
+def left_by_path(partial: PartialTree) -> Ints:
     """What each node's own cells have left: all, less what the node and those above it were counted with."""
-    left = np.full(len(seen.tree), BUDGET_UNITS, np.int64)
-    for node in range(len(seen.tree)):
+    left = np.full(len(partial.tree), BUDGET_UNITS, np.int64)
+    for node in range(len(partial.tree)):
         at = node
         while at >= 0:
-            left[node] -= sum(int(units[nodes == at].sum()) for nodes, _, units in seen.rows)
-            at = int(seen.tree.parent[at])
+            left[node] -= sum(int(units[nodes == at].sum()) for nodes, _, units in partial.rows)
+            at = int(partial.tree.parent[at])
     return left
 
 
@@ -342,37 +342,37 @@ def test_a_look_is_weighed_against_what_the_region_itself_has_left() -> None:
     counts = np.add.outer(np.arange(16), 3 * np.arange(16)) * 4
     gate = Gate(counts, Fraction(1, 2), noise=SeededNoise(7))
     model = WorkloadModel((16, 16), ("mixed", "mixed"))
-    seen = Seen(gate, model.cut_order())
-    seen.count(ROOT, np.array([BUDGET_UNITS // 50]))
-    fresh, _ = seen.below(ROOT, 3)
+    partial = PartialTree(gate, model.cut_order())
+    partial.count(ROOT, np.array([BUDGET_UNITS // 50]))
+    fresh, _ = partial.below(ROOT, 3)
     units = np.full(len(fresh), BUDGET_UNITS // 100)
     units[::2] = BUDGET_UNITS - BUDGET_UNITS // 50 - BUDGET_UNITS // 1000  # which leaves a thousandth
-    seen.count(fresh, units)
-    left = left_by_path(seen)
-    np.testing.assert_array_equal(seen.left[fresh], left[fresh])
-    posterior = infer(seen.tree, *seen.counts().by_node(gate.epsilon_per_unit), rounds=LOOK_ROUNDS)
-    covered, differ = model.values(seen.tree.lower, seen.tree.upper, *seen.order.cuts_of(seen.tree))
+    partial.count(fresh, units)
+    left = left_by_path(partial)
+    np.testing.assert_array_equal(partial.left[fresh], left[fresh])
+    posterior = infer(partial.tree, *partial.counts().by_node(gate.epsilon_per_unit), rounds=REFINEMENT_ROUNDS)
+    covered, differ = model.values(partial.tree.lower, partial.tree.upper, *partial.order.cuts_of(partial.tree))
     gains = {
         node: differ[node]
-        * LEFT_TO_LEARN
+        * EXPECTED_SPLITS
         * (posterior.totals[node] ** 2 + posterior.variances[node])
         / (covered[node] * DiscreteLaplace(int(left[node]) * gate.epsilon_per_unit).variance)
         for node in fresh.tolist()
     }
     worth = sorted((node for node in gains if gains[node] > 1), key=lambda node: -gains[node])
-    assert worth_a_look(seen, fresh, model).tolist() == worth
+    assert worth_refining(partial, fresh, model).tolist() == worth
     assert 0 < len(worth) < len(fresh)
 
 
 def test_boxes_are_counted_with_what_their_poorest_cell_has_left() -> None:
     gate = Gate(table((16, 16), largest=500), Fraction(1), noise=SeededNoise(8))
     model = WorkloadModel((16, 16), ("mixed", "mixed"))
-    seen = Seen(gate, model.cut_order())
-    seen.count(ROOT, np.array([BUDGET_UNITS // 50]))
-    fresh, _ = seen.below(ROOT, 4)
-    seen.count(fresh, (np.arange(len(fresh)) + 1) * (BUDGET_UNITS // 100))
-    chosen, units = best_boxes(seen, model)
-    left, tree = left_by_path(seen), seen.tree
+    partial = PartialTree(gate, model.cut_order())
+    partial.count(ROOT, np.array([BUDGET_UNITS // 50]))
+    fresh, _ = partial.below(ROOT, 4)
+    partial.count(fresh, (np.arange(len(fresh)) + 1) * (BUDGET_UNITS // 100))
+    chosen, units = best_boxes(partial, model)
+    left, tree = left_by_path(partial), partial.tree
     for node, paid in zip(chosen.tolist(), units.tolist(), strict=True):
         leaves = [leaf for leaf in tree.leaves.tolist() if node <= leaf < tree.end[node]]
         assert paid == min(left[leaf] for leaf in leaves)

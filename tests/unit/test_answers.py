@@ -67,7 +67,7 @@ def test_very_many_noises_have_an_exact_law_and_unequal_ones_the_bound() -> None
     errors = release.estimate().answers(halves)[1]
     assert errors.noises is not None
     assert errors.noises.numbers[0] == 0
-    answers = Answers.of(np.full(1, 1e6), errors)
+    answers = Answers.from_parts(np.full(1, 1e6), errors)
     assert answers.half_width() == pytest.approx(deviations_for(0.95) * np.sqrt(errors.noise_variances))
 
 

@@ -20,7 +20,7 @@ from dpcube.models.errors.fixed_inputs import fixed_normals
 from dpcube.models.marginals import BalancedEstimate, Components, NoisyTable
 from dpcube.models.marginals.balanced import cells_of_table
 from dpcube.models.marginals.components import TableAxes, assembled, centred, table_over
-from dpcube.models.marginals.fitting import fitted, most_even_cube, nearest_with_margins, nearest_with_sums
+from dpcube.models.marginals.fitting import fitted, maximum_entropy_cube, nearest_with_margins, nearest_with_sums
 from dpcube.models.marginals.shrinkage import Departures, groups_by_size, posterior_signals, signals
 from dpcube.models.posterior import Whole, infer, whole_count
 from dpcube.models.posterior.estimate import PosteriorEstimate
@@ -63,7 +63,7 @@ def noisy() -> tuple[list[NoisyTable], Floats, Floats]:
 
 def test_components_are_those_of_dense_least_squares() -> None:
     tables, matrix, seen = noisy()
-    found = Components.of(SHAPE, tables)
+    found = Components.from_tables(SHAPE, tables)
     cube = np.array(np.linalg.lstsq(matrix, seen, rcond=None)[0], np.float64).reshape(SHAPE)
     asked: list[TableAxes] = [(), (0,), (2,), (0, 1), (1, 2)]
     for axes in asked:
@@ -82,7 +82,7 @@ def test_variances_of_questions_are_those_of_dense_least_squares() -> None:
         rows.append([generator.normal(size=n) if axis in axes else np.ones(n) for axis, n in enumerate(SHAPE)])
     sums = np.array([[weights.sum() for weights in row] for row in rows])
     squares = np.array([[(weights**2).sum() for weights in row] for row in rows])
-    found = Components.of(SHAPE, tables).question_variances(sums, squares)
+    found = Components.from_tables(SHAPE, tables).question_variances(sums, squares)
     for k, (first, second, third) in enumerate(rows[:-1]):
         weights = np.einsum("a,b,c->abc", first, second, third).ravel()
         assert found[k] == pytest.approx(weights @ covariance @ weights, rel=1e-8)
@@ -158,7 +158,7 @@ def test_a_cube_of_pairs_alone_has_their_tables() -> None:
     generator = np.random.default_rng(11)
     cube = generator.gamma(0.7, 1.0, (6, 5, 4)) * 400
     exact = [NoisyTable(axes, table_over(cube, axes), 0.01) for axes in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]]
-    found = most_even_cube(Components.of((6, 5, 4), exact))
+    found = maximum_entropy_cube(Components.from_tables((6, 5, 4), exact))
     for axes in itertools.combinations(range(3), 2):
         np.testing.assert_allclose(table_over(found, axes), table_over(cube, axes), rtol=0.02, atol=2)
 
@@ -298,7 +298,7 @@ def test_every_pair_and_bar_of_the_cube_agree() -> None:
 def test_precise_tables_win_and_faint_ones_change_next_to_nothing() -> None:
     table, transcript, found = made()
     measured, tree = found.tables, found.tree
-    exact = Components.of(
+    exact = Components.from_tables(
         found.shape, [NoisyTable(axes, table_over(table, axes), 1e-3) for axes in measured.values if axes]
     )
     moved = BalancedEstimate("balanced", tree, exact).cells()
@@ -310,7 +310,7 @@ def test_precise_tables_win_and_faint_ones_change_next_to_nothing() -> None:
         for axes in measured.values
         if axes
     ]
-    of_faint = BalancedEstimate("balanced", tree, Components.of(found.shape, faint))
+    of_faint = BalancedEstimate("balanced", tree, Components.from_tables(found.shape, faint))
     assert (found.moves(), of_faint.moves()) == (True, False)
     kept = of_faint.cells()
     assert np.abs(kept - tree.cells()).sum() < 0.05 * np.abs(moved - tree.cells()).sum() + 0.01 * table.sum()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpcube.models.errors.biases import BIAS, ODD, ODD_BIAS, bias_squares
+from dpcube.models.errors.biases import BIAS, OUTLIER_BIAS, OUTLIERS, bias_squares
 from dpcube.models.posterior import PosteriorEstimate, infer
 from dpcube.queries import CountingQueries, Workload
 from dpcube.queries.workload_model import MIXED, WorkloadModel
@@ -17,7 +17,7 @@ from dpcube.trees.tree import BoxTree
 def by_hand(apart: float, noise: float, stated: float) -> float:
     """The mean of two normal laws' answers, by how likely each is."""
     told, likely = [], []
-    for part, prior in ((1 - ODD, BIAS * stated), (ODD, ODD_BIAS * stated)):
+    for part, prior in ((1 - OUTLIERS, BIAS * stated), (OUTLIERS, OUTLIER_BIAS * stated)):
         believed = prior / (prior + noise)
         told.append(believed * noise + (believed * apart) ** 2)
         likely.append(part * float(norm.pdf(apart, scale=math.sqrt(prior + noise))))
@@ -39,7 +39,7 @@ def test_an_ordinary_question_is_told_by_one_law() -> None:
 
 def test_counts_that_say_nothing_leave_the_prior_however_far_they_are_apart() -> None:
     apart = np.array([[1e4, 1e6, -1e6]])
-    prior = ((1 - ODD) * BIAS + ODD * ODD_BIAS) * 3.0
+    prior = ((1 - OUTLIERS) * BIAS + OUTLIERS * OUTLIER_BIAS) * 3.0
     assert bias_squares(apart, np.array([3.0]), least=0.0) == pytest.approx(prior, rel=1e-3)
 
 
@@ -64,7 +64,7 @@ def test_it_is_the_mean_square_of_biases_that_look_alike() -> None:
     """Drawn: biases by the prior, seen through noise; those near 3 and near 15 apart have the mean square told."""
     generator = np.random.default_rng(12)
     own, noise, drawn = 1.5, 4.0, 2_000_000
-    scale = np.where(generator.random(drawn) < ODD, ODD_BIAS, BIAS)
+    scale = np.where(generator.random(drawn) < OUTLIERS, OUTLIER_BIAS, BIAS)
     bias = generator.normal(0, np.sqrt(scale * own))
     apart = bias + generator.normal(0, np.sqrt(noise), drawn)
     for seen in (3.0, 15.0):

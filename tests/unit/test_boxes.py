@@ -12,7 +12,7 @@ from dpcube.core.boxes import (
     box_sums,
     filled_boxes,
     paint,
-    paint_chosen,
+    paint_selected,
 )
 from dpcube.core.errors import DomainError
 
@@ -161,9 +161,9 @@ def test_boxes_outside_the_cube_label_nothing(upper: list[list[int]]) -> None:
 
 def test_boxes_are_told_by_their_own_numbers_where_some_are_chosen() -> None:
     boxes = Boxes((4,), np.array([[0], [1], [2]]), np.array([[2], [4], [4]]))
-    assert paint_chosen(boxes, np.array([2, 0])).tolist() == [1, 1, 0, 0]
+    assert paint_selected(boxes, np.array([2, 0])).tolist() == [1, 1, 0, 0]
     with pytest.raises(DomainError, match=r"box 0 .* overlaps a box before it"):
-        paint_chosen(boxes, np.array([1, 0]))
+        paint_selected(boxes, np.array([1, 0]))
 
 
 def test_equal_volume_does_not_hide_an_overlap() -> None:
@@ -172,8 +172,8 @@ def test_equal_volume_does_not_hide_an_overlap() -> None:
 
 
 def test_as_many_cells_are_labelled_as_there_are_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert np.iinfo(np.int32).max == boxes_module.MOST_CELLS
-    monkeypatch.setattr(boxes_module, "MOST_CELLS", 4)
+    assert np.iinfo(np.int32).max == boxes_module.MAX_LABELLED_CELLS
+    monkeypatch.setattr(boxes_module, "MAX_LABELLED_CELLS", 4)
     assert paint((2, 2), np.array([[0, 0]]), np.array([[2, 2]])).tolist() == [[0, 0], [0, 0]]
     with pytest.raises(DomainError, match="at most 4 can be labelled"):
         paint((5,), np.array([[0]]), np.array([[5]]))

@@ -22,7 +22,7 @@ from dpcube.core.candidates import (
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import BudgetError, DomainError, InputError
 from dpcube.core.gate import Gate
-from dpcube.core.selection import chosen, one_sided
+from dpcube.core.selection import one_sided, selected
 from dpcube.strategies.simulated import simulated_gate
 from dpcube.testing import SilentNoise
 
@@ -123,7 +123,7 @@ def test_the_largest_scores_there_can_be_do_not_wrap_around() -> None:
 def test_noise_is_folded() -> None:
     values = np.array([0, 1, 5, -1, -2, -(2**63), 2**63 - 1])
     assert one_sided(values).tolist() == [0, 1, 5, 0, 1, 2**63 - 1, 2**63 - 1]
-    assert chosen(np.array([0, 0, 0, 0]), np.array([-3, 2, 0, -2]), sizes=np.array([2, 2])).tolist() == [0, 1]
+    assert selected(np.array([0, 0, 0, 0]), np.array([-3, 2, 0, -2]), sizes=np.array([2, 2])).tolist() == [0, 1]
 
 
 def test_boxes_that_meet_are_found() -> None:

@@ -16,7 +16,7 @@ from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import WorkloadModel
 from dpcube.strategies import Adaptive
-from dpcube.strategies.seen import Seen
+from dpcube.strategies.partial_tree import PartialTree
 from dpcube.testing import SeededNoise
 from dpcube.trees.halving import halve
 from dpcube.trees.tree import BoxTree
@@ -46,7 +46,7 @@ def evenly(rows: int, seed: int = 1) -> Ints:
 
 def is_likely(cells: Ints, *, cuts: int = 8, deviation: float = DEVIATION, seed: int = 0) -> bool:
     tree = tree_of(SHAPE, cuts)
-    return EvenTable.of(tree, *measured(cells, tree, deviation=deviation, seed=seed)).is_likely
+    return EvenTable.from_measured(tree, *measured(cells, tree, deviation=deviation, seed=seed)).is_likely
 
 
 def test_an_even_table_is_held_to_be_even_nine_times_in_ten() -> None:
@@ -64,7 +64,7 @@ def test_one_cell_that_stands_out_contradicts_it(at: tuple[int, int]) -> None:
 def test_many_small_departures_contradict_it_though_none_stands_out() -> None:
     checkered = np.where(np.indices(SHAPE).sum(axis=0) % 2, 98, 58)
     tree = tree_of(SHAPE, 8)
-    held = EvenTable.of(tree, *measured(checkered, tree, deviation=20.0))
+    held = EvenTable.from_measured(tree, *measured(checkered, tree, deviation=20.0))
     assert held.squares.max() < 16
     assert not held.is_likely
 
@@ -72,7 +72,7 @@ def test_many_small_departures_contradict_it_though_none_stands_out() -> None:
 def test_a_trend_contradicts_it_by_the_largest_boxes_alone() -> None:
     cells = evenly(20_000) + np.arange(16)[:, None] // 2
     tree = tree_of(SHAPE, 8)
-    held = EvenTable.of(tree, *measured(cells, tree))
+    held = EvenTable.from_measured(tree, *measured(cells, tree))
     assert held.squares.sum() < chdtri(len(held.squares), RARE)  # all together do not
     assert not held.is_likely
 
@@ -84,7 +84,7 @@ def test_what_noise_would_hide_is_not_taken_for_even(rows: int) -> None:
 
 def test_a_box_that_was_never_cut_tells_nothing() -> None:
     tree = BoxTree.uncut(SHAPE)
-    assert not EvenTable.of(tree, np.array([5000.0]), np.array([1.0])).is_likely
+    assert not EvenTable.from_measured(tree, np.array([5000.0]), np.array([1.0])).is_likely
     assert not infer(tree, np.array([5000.0]), np.array([1.0]), even=None).even
 
 
@@ -183,14 +183,14 @@ def test_looking_stops_where_nothing_departs_from_an_even_table(nothing_in_it: I
 
 
 def test_what_is_learnt_of_a_table_held_to_be_even_is_not_kept_for_the_next_look(nothing_in_it: Ints) -> None:
-    seen = Seen(
+    partial = PartialTree(
         Gate(nothing_in_it, Fraction(1), noise=SeededNoise(2)), WorkloadModel((64, 64), ("ranges",) * 2).cut_order()
     )
-    nodes, _ = seen.below(np.zeros(1, np.int64), 4)
-    seen.count(nodes, np.full(len(nodes), seen.share_units(Fraction(1, 2))))
-    found: Posterior = seen.posterior()
+    nodes, _ = partial.below(np.zeros(1, np.int64), 4)
+    partial.count(nodes, np.full(len(nodes), partial.share_units(Fraction(1, 2))))
+    found: Posterior = partial.posterior()
     assert found.even
-    assert seen.learnt is None
+    assert partial.learnt is None
 
 
 def test_a_marginal_is_moved_where_counts_contradict_it_by_the_part_of_bias_in_what_sets_them_apart() -> None:

@@ -15,7 +15,7 @@ import dpcube
 from dpcube import Category, Domain, Integer, Release
 from dpcube.cli import commands
 from dpcube.core.counter import BUDGET_UNITS
-from dpcube.core.epsilon import SMALLEST, SMALLEST_SHARE
+from dpcube.core.epsilon import MIN_EPSILON, MIN_SHARE
 from dpcube.core.errors import DomainError, DpcubeError, InputError, QueryError, ReleaseFileError
 from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
@@ -26,8 +26,8 @@ from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.release.answer import Answers
 from dpcube.strategies import Cuboids, releasing_strategy, strategy_of
+from dpcube.strategies.coarsening import coarsened_cells
 from dpcube.strategies.cuboids import rounds_for, units_of_ones
-from dpcube.strategies.groups_of_cells import groups_of_cells
 from dpcube.testing import SeededNoise, SilentNoise
 from forge import EIGHTH, Change, file_of, forged, halves, make_cuboids, make_release_of
 
@@ -124,8 +124,8 @@ def test_units_go_by_the_square_root_of_cells_and_none_is_too_few_to_draw() -> N
     few, many = units_of_ones((4, 100), per)
     assert many / few == pytest.approx(5, rel=1e-3)
     assert few + many <= 2 * BUDGET_UNITS / 5
-    smallest = SMALLEST / BUDGET_UNITS
-    assert min(units_of_ones((2,) + (2**20,) * 63, smallest)) * smallest >= SMALLEST_SHARE
+    smallest = MIN_EPSILON / BUDGET_UNITS
+    assert min(units_of_ones((2,) + (2**20,) * 63, smallest)) * smallest >= MIN_SHARE
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_intervals_hold_where_two_pairs_were_chosen() -> None:
         transcript = Cuboids().run(gate)
         assert 1 <= len(measured(transcript)) < 3
         found = estimate(transcript)
-        low, high = Answers.of(found.values(asked), found.errors(asked)).interval()
+        low, high = Answers.from_parts(found.values(asked), found.errors(asked)).interval()
         held.append(np.mean((low <= exact) & (exact <= high)))
     assert np.mean(held) >= 0.93
 
@@ -229,7 +229,7 @@ def test_without_noise_tables_are_exact_and_the_model_agrees_with_them() -> None
     assert release.count(kind="red", same="blue").value < 40
 
 
-@pytest.mark.parametrize("epsilon", [str(SMALLEST), "0.001", "1", "99"])
+@pytest.mark.parametrize("epsilon", [str(MIN_EPSILON), "0.001", "1", "99"])
 @pytest.mark.parametrize("strategy", [Cuboids(), Cuboids(cuboids=(("x0", "x1", "x2", "x3"),)), Cuboids(target="same")])
 def test_no_epsilon_makes_a_run_fail_once_it_is_charged(epsilon: str, strategy: Cuboids) -> None:
     empty = SparseRows(WIDE_DOMAIN.shape, [np.empty(0, np.int64)] * 14, np.empty(0, np.int64))
@@ -264,10 +264,10 @@ def test_tables_that_no_model_could_hold_are_refused_before_anything() -> None:
     names = [f"x{j}" for j in range(20)]
     many = Domain([Integer(name, 0, 199) for name in names])
     pairs = tuple((one, other) for j, one in enumerate(names) for other in names[:j])
-    with pytest.raises(InputError, match="hang together so closely that no model could hold them"):
+    with pytest.raises(InputError, match="form a junction tree of more than 1,048,576 cells"):
         Cuboids(cuboids=pairs).for_domain(many)
     classes = Domain([Integer("zip", 0, 99_999), *(Integer(name, 0, 99) for name in names)])
-    with pytest.raises(InputError, match="'zip' has so many values"):
+    with pytest.raises(InputError, match="with the target 'zip' form a junction tree of more than 1,048,576 cells"):
         Cuboids(target="zip").for_domain(classes)
 
 
@@ -292,7 +292,7 @@ def test_the_same_counts_make_the_same_release() -> None:
         ((("x0", "nobody"),), "no attribute 'nobody'"),
         ((("x0", "x0"),), "each named once"),
         (((),), "one or more"),
-        ((("x0", "x1"), ("x1", "x0")), "name each table once"),
+        ((("x0", "x1"), ("x1", "x0")), "name each marginal once"),
         ((("x0", "x1", "x2", "x3", "x4"),), "at most 4 attributes"),
     ],
 )
@@ -327,7 +327,7 @@ def test_a_cube_that_fits_stays_one_cube() -> None:
 @pytest.mark.parametrize("ordered", [True, False])
 def test_groups_are_numbered_and_hold_enough(sides: int, *, ordered: bool) -> None:
     counts = np.random.default_rng(sides).gamma(0.3, 100.0, sides)
-    groups = groups_of_cells(counts, ordered=ordered, most=8, least=50.0)
+    groups = coarsened_cells(counts, ordered=ordered, most=8, least=50.0)
     np.testing.assert_array_equal(np.unique(groups), np.arange(groups.max() + 1))
     assert groups.max() + 1 <= 2 * 8 + 1
     held = np.bincount(groups, weights=counts)
@@ -558,7 +558,7 @@ def test_questions_about_very_many_attributes_are_answered_one_by_one(
 ) -> None:
     conditions: dict[str, Any] = {f"x{j}": (0, 6 + j) for j in range(12)}
     together = release.count(kind="red", **{name: conditions[name] for name in ("x0", "x1", "x2")})
-    monkeypatch.setattr("dpcube.models.cuboids.estimate.MOST_JOINT_CELLS", 1)
+    monkeypatch.setattr("dpcube.models.cuboids.estimate.MAX_JOINT_CELLS", 1)
     alone = release.count(kind="red", **{name: conditions[name] for name in ("x0", "x1", "x2")})
     assert alone.value == pytest.approx(together.value)
     assert alone.high == pytest.approx(together.high)
@@ -617,7 +617,7 @@ def test_the_command_releases_and_explains_cuboids(tmp_path: Path) -> None:
     assert said.startswith("-- ")
     assert "released as cuboids" in said
     assert first.startswith("-- First each attribute")
-    assert then.startswith("-- Then, in groups")
+    assert then.startswith("-- Then, on cells merged into groups")
     assert run(commands, [*base, "--cuboids", "x0,kind", "--strategy", "cells"]).exit_code != 0
     assert run(commands, [*base, "--cuboids", "x0,nobody"]).exit_code != 0
     assert not (tmp_path / "t.dpcube").exists()

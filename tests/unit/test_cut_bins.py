@@ -90,7 +90,7 @@ def test_a_question_of_whole_bins_is_not_touched(release: Release) -> None:
     asked = CountingQueries.of(query(release.domain, hours=(5, 14), seen=("2026-02-01", "2026-02-28")))
     assert cut_queries(release.domain, asked) is None
     answers = Answers.asked(release.domain, release.estimate(), asked)
-    plain = Answers.of(*release.estimate().answers(asked))
+    plain = Answers.from_parts(*release.estimate().answers(asked))
     assert answers.cuts is None
     for these, those in zip(answers.interval(), plain.interval(), strict=True):
         np.testing.assert_array_equal(these, those)

@@ -69,6 +69,6 @@ def test_intervals_are_stated_and_hold() -> None:
     held = []
     for seed in range(10):
         found = estimate(measured(seed), "tree_least_squares")
-        low, high = Answers.of(found.values(asked), found.errors(asked)).interval()
+        low, high = Answers.from_parts(found.values(asked), found.errors(asked)).interval()
         held.append(np.mean((low <= exact) & (exact <= high)))
     assert np.mean(held) >= 0.93

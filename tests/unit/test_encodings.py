@@ -132,7 +132,7 @@ def test_an_encoding_is_said_once_and_is_part_of_how_a_period_is_read() -> None:
     with pytest.raises(InputError, match=r"the domain says encoding = 'ISO-8859-1'.*say it once"):
         read_lines(latin, CsvDialect(encoding="cp1252"))
     period = ("day", "2026-01-01", "2026-01-31")
-    readings = {name: Range.of(period, CITIES, CsvDialect(encoding=name)) for name in ENCODINGS}
+    readings = {name: Range.from_request(period, CITIES, CsvDialect(encoding=name)) for name in ENCODINGS}
     told = [made.period().reading for made in readings.values() if made is not None]
     assert len(set(told)) == len(ENCODINGS)
     assert told[0] == ""

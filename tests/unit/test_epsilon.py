@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpcube.core import epsilon as epsilon_module
 from dpcube.core import noise, randomness
-from dpcube.core.epsilon import LARGEST, SMALLEST, check_share, parse_epsilon
+from dpcube.core.epsilon import MAX_EPSILON, MIN_EPSILON, check_share, parse_epsilon
 from dpcube.core.errors import InputError
 from dpcube.noise import law
 
@@ -143,7 +143,7 @@ def test_a_share_may_be_as_small_and_as_large_as_said(share: Fraction, beyond: F
         check_share(float(share))
 
 
-@given(st.fractions(SMALLEST, LARGEST, max_denominator=10**40))
+@given(st.fractions(MIN_EPSILON, MAX_EPSILON, max_denominator=10**40))
 def test_text_of_a_fraction_reads_back(value: Fraction) -> None:
     assert parse_epsilon(str(value)) == parse_epsilon(value) == value
 
@@ -159,7 +159,7 @@ def test_parsing_returns_an_allowed_rational_or_an_input_error(value: float) -> 
         parsed = parse_epsilon(value)
     except InputError:
         return
-    assert SMALLEST <= parsed <= LARGEST
+    assert MIN_EPSILON <= parsed <= MAX_EPSILON
 
 
 @pytest.mark.parametrize("module", [epsilon_module, law, noise, randomness], ids=lambda module: module.__name__)

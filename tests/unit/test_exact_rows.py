@@ -98,7 +98,7 @@ def test_a_coarser_cube_has_the_sums_of_its_groups() -> None:
 
 
 def test_tables_that_are_kept_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.core.exact.MOST_KEPT", 4)
+    monkeypatch.setattr("dpcube.core.exact.MAX_CACHED_CELLS", 4)
     hidden = SparseRows((3, 2), [np.array([0, 2]), np.array([1, 1])], np.array([4, 5]))
     for _ in range(2):
         assert hidden.marginal((0,)).reveal().tolist() == [4, 0, 5]
@@ -108,7 +108,7 @@ def test_tables_that_are_kept_make_room(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_tables_that_fill_the_room_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.core.exact.MOST_KEPT", 5)
+    monkeypatch.setattr("dpcube.core.exact.MAX_CACHED_CELLS", 5)
     hidden = SparseRows((3, 2), [np.array([0, 2]), np.array([1, 1])], np.array([4, 5]))
     for axes in ((0,), (1,)):
         hidden.marginal(axes)
@@ -156,7 +156,7 @@ def table_of_ones(shape: tuple[int, ...]) -> TableDistances:
 
 
 def test_scores_of_tables_that_are_too_large_are_refused_before_a_charge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.core.exact.MOST_TABLE_CELLS", 3)
+    monkeypatch.setattr("dpcube.core.exact.MAX_TABLE_CELLS", 3)
     gate = square_gate()
     whole = Boxes((2, 2), np.array([[0, 0]]), np.array([[2, 2]]))
     with pytest.raises(InputError, match="4 cells; at most 3"):
@@ -189,7 +189,7 @@ def test_a_choice_whose_noise_cannot_be_drawn_is_refused_before_a_charge() -> No
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_table_has_as_many_cells_as_are_counted_at_once(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.core.exact.MOST_TABLE_CELLS", 4 - more)
+    monkeypatch.setattr("dpcube.core.exact.MAX_TABLE_CELLS", 4 - more)
     gate = square_gate()
     if more:
         with pytest.raises(InputError, match="4 cells; at most 3"):

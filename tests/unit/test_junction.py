@@ -25,7 +25,7 @@ def models(draw: st.DrawFn) -> Made:
     shape = tuple(draw(st.lists(st.integers(1, 4), min_size=5, max_size=5)))
     some = st.lists(st.sampled_from(ALL), min_size=1, max_size=3, unique=True).map(lambda axes: tuple(sorted(axes)))
     tables = draw(st.lists(some, max_size=6))
-    tree = JunctionTree.of(shape, tables)
+    tree = JunctionTree.from_marginals(shape, tables)
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     return tree, tables, [generator.normal(0, 3, table.shape) for table in zero_factors(tree)]
 
@@ -117,7 +117,7 @@ def test_two_tables_over_the_same_axes_count_by_their_precision() -> None:
 
 def test_rows_have_the_tables_of_the_model() -> None:
     shape = (3, 4, 2, 5, 3)
-    tree = JunctionTree.of(shape, [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)])
+    tree = JunctionTree.from_marginals(shape, [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)])
     generator = np.random.default_rng(2)
     tables, _ = calibrated(tree, [generator.normal(size=table.shape) for table in zero_factors(tree)])
     beliefs = Beliefs(tree, tuple(1000 * table for table in tables))

@@ -88,7 +88,7 @@ def balanced(shape: tuple[int, ...], seed: int) -> BalancedEstimate:
         NoisyTable(axes, table + generator.normal(0, 4.0, table.shape), 16.0)
         for axes, table in ((axes, table_over(cube, axes)) for axes in pairs)
     ]
-    return BalancedEstimate("balanced", tree, Components.of(shape, tables))
+    return BalancedEstimate("balanced", tree, Components.from_tables(shape, tables))
 
 
 @settings(max_examples=25)
@@ -429,13 +429,13 @@ def test_many_writers_and_readers_at_once_see_whole_entries(cache: Path) -> None
 
 
 def test_what_was_not_used_for_longest_makes_way(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(store, "MAX_CACHE_ENTRIES", 3)
     for number, name in enumerate("abcd"):
         store.write_entry(cache, name, b"kept")
         os.utime(store._place(cache, name), (number, number))
         store.read_entry(cache, "a")  # used again and again
     assert [name for name in "abcd" if store.read_entry(cache, name)] == ["a", "c", "d"]
-    monkeypatch.setattr(store, "MOST_BYTES", 4 * 40)
+    monkeypatch.setattr(store, "MAX_CACHE_BYTES", 4 * 40)
     store.write_entry(cache, "e", b"x" * 40)  # the largest there may be
     store.write_entry(cache, "f", b"x" * 41)
     assert store.read_entry(cache, "f") is None

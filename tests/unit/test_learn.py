@@ -102,9 +102,9 @@ class TestTrainingData:
 
     def test_a_target_of_too_many_values_and_a_release_of_nothing_else(self) -> None:
         with pytest.raises(QueryError, match="100 values"):
-            Features.of(Domain(Integer("x", 0, 99), Category("y", ["a", "b"])), "x")
+            Features.from_domain(Domain(Integer("x", 0, 99), Category("y", ["a", "b"])), "x")
         with pytest.raises(QueryError, match="no other attribute"):
-            Features.of(Domain(Category("y", ["a", "b"])), "y")
+            Features.from_domain(Domain(Category("y", ["a", "b"])), "y")
 
     def test_a_release_of_no_rows_teaches_nothing(self) -> None:
         with pytest.raises(QueryError, match="nothing can be learnt"):
@@ -279,8 +279,11 @@ class TestTheClassifierOfARelease:
         assert chances[0].argmax() > 10 > chances[1].argmax()
 
     def test_of_two_estimates_the_one_with_smaller_stated_errors_is_learnt_from(self, release: Release) -> None:
-        features = Features.of(release.domain, "y")
-        stated = {name: CellTables.of(release.estimate(name), 2, features).stated() for name in release.estimates[:2]}
+        features = Features.from_domain(release.domain, "y")
+        stated = {
+            name: CellTables.from_estimate(release.estimate(name), 2, features).stated()
+            for name in release.estimates[:2]
+        }
         best = min(stated, key=lambda name: stated[name])
         chosen, named = release.train("y"), release.train("y", estimate=best)
         np.testing.assert_array_equal(chosen.model.models[0].numbers, named.model.models[0].numbers)
@@ -291,8 +294,8 @@ def test_the_noise_of_a_group_is_that_of_its_classes_counts() -> None:
     domain = Domain(Integer("x", 0, 3), Category("k", ["a", "b", "c"]), Category("y", ["no", "yes"]))
     counts = np.arange(1, 25).reshape(4, 3, 2) ** 2 * 10
     made = release_of(counts, domain, epsilon=0.5)
-    features = Features.of(domain, "y")
-    tables = CellTables.of(made.estimate(), 2, features)
+    features = Features.from_domain(domain, "y")
+    tables = CellTables.from_estimate(made.estimate(), 2, features)
     of_cell = float(made.transcript.cell_variance)
     pair = Term((0, 1), (np.array([0, 0, 1, 1]), np.array([0, 1, 2])))
     for term, cells_of_group in ((Term((0,), (np.arange(4),)), 3), (pair, 2)):
@@ -336,7 +339,7 @@ def test_drawing_keeps_the_total_and_leaves_few_cells_as_they_are() -> None:
 
 def test_features_of_real_numbers_and_infinities() -> None:
     domain = Domain(Float("dose", 0, 2, width=0.5, infinite="cell", outside="clip"), Category("y", ["a", "b"]))
-    features = Features.of(domain, "y")
+    features = Features.from_domain(domain, "y")
     assert features.cells({"dose": [0.49, 2.0, float("inf"), -1.0, None, float("nan")]}).T.tolist() == [
         [0, 3, 4, 0, -1, -1]
     ]
@@ -377,7 +380,7 @@ def test_scikit_learns_own_checks(estimator: CubeClassifier | HistogramID3) -> N
 class TestQuality:
     def test_it_is_what_the_cells_say(self, release: Release) -> None:
         trained = release.train("y")
-        tables = CellTables.of(release.estimate(), 2, trained.features)
+        tables = CellTables.from_estimate(release.estimate(), 2, trained.features)
         cells = np.indices((20, 2)).reshape(2, -1).T
         counts, chances = tables.counts.reshape(-1, 2), trained.model.probabilities(cells)
         said, right = trained.quality, counts[np.arange(40), chances.argmax(axis=1)].sum() / counts.sum()

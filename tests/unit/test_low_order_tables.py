@@ -16,8 +16,9 @@ from dpcube.measurements import Marginal, Transcript
 from dpcube.models.estimators import available, estimate
 from dpcube.strategies import Adaptive
 from dpcube.strategies.adaptive import FAINT, MANY_VALUES
+from dpcube.strategies.marginal_selection import PILOT_SHARE
 from dpcube.strategies.marginals import (
-    LEAST_OF_TREE,
+    MIN_TREE_SHARE,
     count_pairs,
     pairs_of_attributes,
     peak_bytes_of_tables,
@@ -27,12 +28,11 @@ from dpcube.strategies.one_way import (
     COST_TO_CELLS,
     OF_RANGES,
     SPARSE_SHARE,
-    count_alike,
     count_one_way,
+    count_same_marginals,
     counts_one_way,
     one_way_shares,
 )
-from dpcube.strategies.worth_of_tables import PILOT
 from dpcube.testing import SeededNoise, SilentNoise
 
 
@@ -55,11 +55,11 @@ def test_the_more_pairs_the_larger_their_share(attributes: int, share: float) ->
 
 
 def test_very_many_pairs_leave_the_tree_its_part() -> None:
-    assert share_of_pairs((2,) * 20, before=SPARSE_SHARE) == 1 - SPARSE_SHARE - LEAST_OF_TREE
+    assert share_of_pairs((2,) * 20, before=SPARSE_SHARE) == 1 - SPARSE_SHARE - MIN_TREE_SHARE
     transcript = run((2,) * 12, Fraction(1, 10))
     assert transcript.boxes is not None
     spent = sum(table.units for table in tables(transcript))
-    assert spent <= (1 - LEAST_OF_TREE) * BUDGET_UNITS
+    assert spent <= (1 - MIN_TREE_SHARE) * BUDGET_UNITS
     assert transcript.most_charged() == BUDGET_UNITS
 
 
@@ -140,7 +140,7 @@ def test_a_release_for_a_target_counts_no_one_way_marginals() -> None:
 
 def test_marginals_are_counted_alike_by_another_counter() -> None:
     first = count_one_way(Gate(np.ones((4, 3), np.int64), Fraction(1), noise=SilentNoise()), [Fraction(1, 8)] * 2)
-    again = count_alike(Gate(np.full((4, 3), 2), Fraction(1), noise=SilentNoise()), first)
+    again = count_same_marginals(Gate(np.full((4, 3), 2), Fraction(1), noise=SilentNoise()), first)
     assert [(one.axes, one.units) for one in again] == [(one.axes, one.units) for one in first]
     np.testing.assert_array_equal(again[0].counts, np.full(4, 6))
 
@@ -200,7 +200,7 @@ def test_tables_get_their_share_where_they_are_worth_it_and_a_pilot_elsewhere() 
         spent.append((by_way[0] / BUDGET_UNITS, by_way[1] / BUDGET_UNITS))
     share, ones = float(share_of_pairs(shape)), [of_ones for of_ones, _ in spent]
     assert all(0 < of <= SPARSE_SHARE for of in ones)
-    assert [of for _, of in spent] == [pytest.approx(share, abs=1e-6), pytest.approx(float(PILOT), abs=1e-6)]
+    assert [of for _, of in spent] == [pytest.approx(share, abs=1e-6), pytest.approx(float(PILOT_SHARE), abs=1e-6)]
 
 
 def test_memory_is_announced_for_the_tables() -> None:

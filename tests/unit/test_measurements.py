@@ -24,8 +24,8 @@ from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, Query
 from dpcube.measurements import BoxCounts, CellGroups, Marginal, Measurement, Selection, Transcript
 from dpcube.measurements.manifest import spent
 from dpcube.measurements.measurement import CountsAlike, Facts, Form, NamedArrays
-from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_SUMMED
-from dpcube.measurements.transcript import MOST_MEASUREMENTS, MOST_UNEVEN
+from dpcube.measurements.measurements import MAX_SUMMED_UNITS, MEASUREMENT_KINDS
+from dpcube.measurements.transcript import MAX_MEASUREMENTS, MAX_UNEVEN_MEASUREMENTS
 from dpcube.release.explain import account
 from dpcube.release.plots.picture import picture
 from dpcube.release.report import report
@@ -49,7 +49,7 @@ from random_trees import random_tree
 
 SHAPE = DOMAIN.shape
 LIST = file_of(make_release_of(*make_list()))
-CELLS = Marginal.of_cells(np.zeros(SHAPE, np.int64), EIGHTH)
+CELLS = Marginal.from_cells(np.zeros(SHAPE, np.int64), EIGHTH)
 TOTAL = Marginal((), np.array(7), EIGHTH)
 
 
@@ -73,10 +73,10 @@ def test_cells_and_boxes_are_found_if_there_is_one_of_each() -> None:
     ("measurements", "reason"),
     [
         ((), "at least one measurement"),
-        ((TOTAL,) * (MOST_MEASUREMENTS + 1), "at most 1,025"),
-        ((halves(0, 2, units=(10_000, 10_000)),) * (MOST_UNEVEN + 1), "32 trees"),
+        ((TOTAL,) * (MAX_MEASUREMENTS + 1), "at most 1,025"),
+        ((halves(0, 2, units=(10_000, 10_000)),) * (MAX_UNEVEN_MEASUREMENTS + 1), "32 trees"),
         ((CELLS, None), "a NoneType is no measurement; the kinds are marginal, boxes, selection"),
-        ((Marginal.of_cells(np.zeros((4, 5), np.int64), 10_000),), "does not fit a cube"),
+        ((Marginal.from_cells(np.zeros((4, 5), np.int64), 10_000),), "does not fit a cube"),
         ((Marginal((0,), np.zeros(4, np.int64), 10_000),), "does not fit a cube"),
         ((Marginal((2,), np.zeros(4, np.int64), 10_000),), "does not fit a cube"),
         ((Marginal((0, 1), np.zeros(20, np.int64), 10_000),), "does not fit a cube"),
@@ -137,7 +137,7 @@ def random_measurement(shape: tuple[int, ...], generator: np.random.Generator) -
     if kind == 4:
         return random_selection(shape, generator, units)
     if kind == 0:
-        return Marginal.of_cells(generator.integers(-9, 9, shape), units)
+        return Marginal.from_cells(generator.integers(-9, 9, shape), units)
     if kind == 1:
         axes = tuple(np.flatnonzero(generator.random(len(shape)) < 0.5).tolist())
         return Marginal(axes, np.asarray(generator.integers(-9, 9, tuple(shape[a] for a in axes))), units)
@@ -194,7 +194,7 @@ def test_charges_too_large_to_add_up_stay_too_large() -> None:
     rows = np.ones(2**21 + 1, np.int64)
     dear = BoxCounts(tree, rows, rows, rows * BUDGET_UNITS)
     for trees in range(1, 6):
-        assert transcript_of(*(dear,) * trees).most_charged() >= MOST_SUMMED
+        assert transcript_of(*(dear,) * trees).most_charged() >= MAX_SUMMED_UNITS
 
 
 def test_what_was_spent_is_told_by_measurement() -> None:
@@ -214,7 +214,7 @@ def test_what_was_spent_is_told_by_measurement() -> None:
 
 
 def test_many_measurements_are_told_together() -> None:
-    rows = account(make_release_of(*(TOTAL,) * 19, Marginal.of_cells(np.zeros(SHAPE, np.int64), 2 * EIGHTH))).measured
+    rows = account(make_release_of(*(TOTAL,) * 19, Marginal.from_cells(np.zeros(SHAPE, np.int64), 2 * EIGHTH))).measured
     assert len(rows) == 9
     assert (rows[-1].what, rows[-1].counts) == ("12 other measurements, with at most", 31)
     assert rows[-1].share == 0.25
@@ -281,9 +281,9 @@ def test_the_digest_depends_on_the_whole_list() -> None:
 @pytest.mark.slow
 def test_a_file_may_hold_as_many_measurements_as_a_transcript(tmp_path: Path) -> None:
     few = Marginal((0,), np.arange(5), 10_000)
-    release = make_release_of(*(few,) * MOST_MEASUREMENTS)
+    release = make_release_of(*(few,) * MAX_MEASUREMENTS)
     release.save(tmp_path / "a.dpcube")
-    assert len(Release.open(tmp_path / "a.dpcube").transcript.measurements) == MOST_MEASUREMENTS
+    assert len(Release.open(tmp_path / "a.dpcube").transcript.measurements) == MAX_MEASUREMENTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -316,7 +316,7 @@ class Ranking(Measurement):
         return {"order": (range(1, 10),)}
 
     @classmethod
-    def of_arrays(
+    def from_arrays(
         cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Mapping[str, Any], arrays: NamedArrays
     ) -> Self:
         assert (shape, groups) == (SHAPE, None)
@@ -332,7 +332,7 @@ def test_a_new_kind_is_one_class_and_one_line(tmp_path: Path, monkeypatch: pytes
     assert same(back.transcript.measurements[1], release.transcript.measurements[1])
     assert [row.what for row in account(back).measured] == ["every cell", "a ranking of age"]
     monkeypatch.undo()
-    with pytest.raises(ReleaseFileError, match=r"of kind 'ranking'.* does not know; install a newer dpcube"):
+    with pytest.raises(ReleaseFileError, match=r"of kind 'ranking'.* does not support; install a newer dpcube"):
         Release.open(tmp_path / "a.dpcube")
 
 
@@ -435,17 +435,19 @@ def test_a_marginal_is_no_larger_than_the_cube(tmp_path: Path, axes: list[int]) 
 
 def test_a_list_longer_than_a_transcript_is_refused_before_its_members_are_read(tmp_path: Path) -> None:
     def lengthen(manifest: Manifest) -> None:
-        manifest["measurements"] = [{}] * (MOST_MEASUREMENTS + 1)
+        manifest["measurements"] = [{}] * (MAX_MEASUREMENTS + 1)
 
     assert "1,026 measurements" in refused(tmp_path, forged(LIST, lengthen))
 
 
 def test_more_trees_than_a_transcript_holds_are_refused(tmp_path: Path) -> None:
     arrays = [stem.removeprefix("5.") for stem in arrays_of(LIST) if stem.startswith("5.")]
-    many = {f"{n}.{name}": array_of(LIST, f"5.{name}") for n in range(7, 7 + MOST_UNEVEN) for name in arrays}
+    many = {
+        f"{n}.{name}": array_of(LIST, f"5.{name}") for n in range(7, 7 + MAX_UNEVEN_MEASUREMENTS) for name in arrays
+    }
 
     def lengthen(manifest: Manifest) -> None:
-        manifest["measurements"] += [ENTRIES[4]] * MOST_UNEVEN
+        manifest["measurements"] += [ENTRIES[4]] * MAX_UNEVEN_MEASUREMENTS
 
     assert "32 trees" in refused(tmp_path, forged(LIST, lengthen, **many))
 
@@ -477,7 +479,7 @@ def test_the_cost_of_a_list_is_that_of_all_its_measurements(tmp_path: Path) -> N
 
 def test_all_tables_must_fit_into_memory_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes 480 bytes at most by itself."""
-    content = file_of(make_release_of(*(Marginal.of_cells(np.zeros(SHAPE, np.int64), 10_000),) * 9))
+    content = file_of(make_release_of(*(Marginal.from_cells(np.zeros(SHAPE, np.int64), 10_000),) * 9))
     monkeypatch.setattr(memory, "available_bytes", lambda: 9 * 480 - 1)
     assert "arrays of 180 numbers" in refused(tmp_path, content, kind=MemoryLimitError)
     monkeypatch.setattr(memory, "available_bytes", lambda: 9 * 480)

@@ -19,7 +19,7 @@ from dpcube.core.gate import Gate
 from dpcube.curator import publish
 from dpcube.measurements import BoxCounts, Provenance, Transcript
 from dpcube.release.periods import merged
-from dpcube.strategies import Outside, strategy_of
+from dpcube.strategies import ExternalStrategy, strategy_of
 from dpcube.strategies.rivals.median_tree import HIGHEST, MedianTree
 from dpcube.strategies.simulated import simulated_gate
 from dpcube.testing import SeededNoise, SilentNoise
@@ -144,7 +144,7 @@ def test_parameters_that_cannot_be_are_refused(given: Any, reason: str) -> None:
 
 def test_it_is_known_by_its_name() -> None:
     found = strategy_of("median_tree")
-    assert isinstance(found, Outside)
+    assert isinstance(found, ExternalStrategy)
     assert found.strategy == MedianTree()
     assert found.parameters() == {"height": 10, "axis": "in turn", "stop": 2.0, "leftovers": True}
     assert found.peak_bytes((1000, 1000)) == MedianTree().peak_bytes((1000, 1000)) > 8 * 10**6

@@ -19,7 +19,7 @@ from dpcube.core.gate import Gate
 from dpcube.core.memory import available_bytes, half_of_free
 from dpcube.curator import publish
 from dpcube.curator.publishing import count
-from dpcube.strategies import BY_NAME, Adaptive, Cells, FittedStrategy, TwoPhase, seen
+from dpcube.strategies import BY_NAME, Adaptive, Cells, FittedStrategy, TwoPhase, partial_tree
 from dpcube.strategies.strategy import STARTING
 from dpcube.testing import SeededNoise
 from dpcube.trees.halving import BATCH
@@ -179,7 +179,7 @@ MEASURED_ELEVEN = 2_749_018_112  # by `python -m benchmarks.memory adaptive 5 5 
 )
 def test_a_tree_that_is_bounded_bounds_the_memory(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that a run makes has a row of bounds for each cell: levels were once valued by a tree of them all."""
-    monkeypatch.setattr(seen, "MOST_NODES", 2**11)
+    monkeypatch.setattr(partial_tree, "MAX_NODES", 2**11)
     gate = Gate(np.full(shape, 1000), Fraction(1), noise=SeededNoise(1))
     small = tuple(2 if axis < 8 else 1 for axis in range(len(shape)))
     Adaptive().run(Gate(np.full(small, 1000), Fraction(1), noise=SeededNoise(1)))  # compiles

@@ -7,7 +7,7 @@ from dependent_rows import all_cells, dependent_counts
 from dpcube.core.arrays import Floats
 from dpcube.models import estimate
 from dpcube.models.errors.axis_weights import cells_taken_of_first, number_asked
-from dpcube.models.errors.biases import BIAS, LARGEST_NOISE, Biases, bias_squares, geometric_middle
+from dpcube.models.errors.biases import BIAS, MAX_NOISE, Biases, bias_squares, geometric_middle
 from dpcube.models.marginals import BalancedEstimate
 from dpcube.models.marginals.balanced import cells_of_table
 from dpcube.models.posterior.calibration import CELLS, TABLES, learnt_biases, some_cells, tables_over
@@ -64,7 +64,7 @@ def test_what_is_beyond_lies_between_what_is_stated_and_its_noise() -> None:
     assert told > believed * 36 + (believed * 6) ** 2
     assert told < 1.5 * (believed * 36 + (believed * 6) ** 2)
     np.testing.assert_allclose(
-        geometric_middle(np.array([4.0, 4.0]), np.array([36.0, 1e9])), [12.0, 4.0 * LARGEST_NOISE**0.5]
+        geometric_middle(np.array([4.0, 4.0]), np.array([36.0, 1e9])), [12.0, 4.0 * MAX_NOISE**0.5]
     )
 
 

@@ -222,7 +222,7 @@ def asks() -> dict[str, Charge]:
 def test_a_forked_process_spends_nothing(name: str, number: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getpid", number)
     ask = asks()[name]
-    assert in_a_child(ask).startswith("BudgetError: a budget is spent in the process that made it")
+    assert in_a_child(ask).startswith("BudgetError: a budget can be spent only in the process that created it")
     ask()  # here it still may
 
 
@@ -239,7 +239,7 @@ def test_what_was_made_in_another_process_spends_nothing(monkeypatch: pytest.Mon
     asked: list[Charge] = [account.mine, lambda: cells.charge_all(1), cells.most_charged]
     asked += [lambda: coarse.charge_all(1), lambda: regions.charge(whole, np.array([1]))]
     for ask in asked:
-        with pytest.raises(BudgetError, match="in the process that made it"):
+        with pytest.raises(BudgetError, match="in the process that created it"):
             ask()
     monkeypatch.undo()
     for budget in (cells, regions):

@@ -11,8 +11,8 @@ import pytest
 
 from dpcube import Domain, Integer, Release
 from dpcube.core import feasible, gate
-from dpcube.core.boxes import MOST_CELLS
-from dpcube.core.epsilon import SMALLEST
+from dpcube.core.boxes import MAX_LABELLED_CELLS
+from dpcube.core.epsilon import MIN_EPSILON
 from dpcube.core.errors import DomainError, InputError, MemoryLimitError, SourceError
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.request import PrivacyUnit, Range
@@ -98,7 +98,7 @@ def test_the_unit_and_the_period_choose_rows_for_counting_and_in_the_sql() -> No
     def counts(**more: Any) -> list[int]:
         return [int(cell) for cell in count(rows, DOMAIN, **more)[:2]]
 
-    within = Range.of(PERIOD, DOMAIN, None)
+    within = Range.from_request(PERIOD, DOMAIN, None)
     assert counts() == [3, 2]
     assert counts(rows_of=within) == [2, 1]
     assert counts(unit=PrivacyUnit("p", 1)) == [1, 0]
@@ -127,7 +127,7 @@ def test_a_query_reaches_the_source_which_refuses_it_if_it_is_no_database(table:
 
 @pytest.mark.parametrize("more", [{"unit": "p"}, {"period": PERIOD}, {"unit": "p", "period": PERIOD}])
 def test_an_array_has_no_rows_to_choose(more: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="has no rows to choose by unit or period"):
+    with pytest.raises(InputError, match="has no rows to select by unit or period"):
         publish(np.zeros(5, np.int64), DOMAIN, epsilon=1, ledger=None, **more)
 
 
@@ -167,12 +167,12 @@ def test_an_array_of_counts_is_let_go_once_it_is_counted() -> None:
 
 
 def test_an_epsilon_too_small_for_each_row_is_refused(table: Path) -> None:
-    feasible.check_drawable(3 * SMALLEST, 3)
-    for epsilon, rows in ((SMALLEST, 2), (3 * SMALLEST, 4)):
+    feasible.check_drawable(3 * MIN_EPSILON, 3)
+    for epsilon, rows in ((MIN_EPSILON, 2), (3 * MIN_EPSILON, 4)):
         with pytest.raises(InputError, match=r"less than 0\.000001 a row"):
             feasible.check_drawable(epsilon, rows)
     with pytest.raises(InputError, match=r"less than 0\.000001 a row"):
-        publish(table, DOMAIN, epsilon=SMALLEST, unit="p", max_rows=2)
+        publish(table, DOMAIN, epsilon=MIN_EPSILON, unit="p", max_rows=2)
 
 
 def test_a_domain_that_no_file_could_hold_is_refused(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,6 +217,6 @@ def test_a_cube_fits_if_its_counting_and_its_strategy_do(peak: int, monkeypatch:
 @pytest.mark.parametrize("available", [None, 2**60])
 def test_there_are_no_more_cells_than_labels(available: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feasible, "available_bytes", lambda: available)
-    feasible.check_fits(Domain((Integer(name="x", min=1, max=MOST_CELLS),)), peak_bytes=1)
+    feasible.check_fits(Domain((Integer(name="x", min=1, max=MAX_LABELLED_CELLS),)), peak_bytes=1)
     with pytest.raises(MemoryLimitError, match="about 2,147,483,647 cells"):
-        feasible.check_fits(Domain((Integer(name="x", min=0, max=MOST_CELLS),)), peak_bytes=1)
+        feasible.check_fits(Domain((Integer(name="x", min=0, max=MAX_LABELLED_CELLS),)), peak_bytes=1)

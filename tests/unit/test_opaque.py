@@ -77,7 +77,7 @@ class Chooser:
         counter.select(TableDistances((3, 2), ((0,), (1,)), (np.arange(3), np.arange(2)), two, two), units)
         for criterion in CRITERIA:
             counter.select(BestSplit(whole, 1, (0,), criterion), units)
-        cells = Marginal.of_cells(every_cell(counter, 8 * units), 8 * units)
+        cells = Marginal.from_cells(every_cell(counter, 8 * units), 8 * units)
         return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
 
 
@@ -287,7 +287,7 @@ def test_a_seal_is_not_for_generators() -> None:
     def numbers() -> Iterator[int]:
         yield 1
 
-    with pytest.raises(TypeError, match="consumes"):
+    with pytest.raises(TypeError, match="seal its consumer"):
         sealed(numbers)
 
 

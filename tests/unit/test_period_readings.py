@@ -32,7 +32,7 @@ def domain(**reading: Any) -> Domain:
 
 
 def period(domain: Domain, first: str, last: str, csv: CsvDialect | None = None) -> Period:
-    chosen = Range.of(("admitted", first, last), domain, csv)
+    chosen = Range.from_request(("admitted", first, last), domain, csv)
     assert chosen is not None
     return chosen.period()
 
@@ -40,7 +40,7 @@ def period(domain: Domain, first: str, last: str, csv: CsvDialect | None = None)
 def test_a_period_of_an_attribute_selects_by_its_column_and_reading() -> None:
     table = pa.table({"Adm": ["01.02.2026", "02.01.2026", "2026-02-03", "?"], "age": [1, 1, 1, 1]})
     read = domain(column="Adm", format="%d.%m.%Y")
-    chosen = Range.of(("admitted", "2026-02-01", "2026-02-28"), read, None)
+    chosen = Range.from_request(("admitted", "2026-02-01", "2026-02-28"), read, None)
     assert count(table, read, rows_of=chosen).sum() == 2
     assert chosen is not None
     assert chosen.period() == Period("Adm", "date", 739648, 739676, '{"format": ["%d.%m.%Y"]}')
@@ -51,7 +51,7 @@ def test_a_moment_is_in_the_period_of_its_day_in_the_zone() -> None:
     for zone, in_february in ((None, 0), ("Europe/Berlin", 1)):
         read = domain(format="iso", zone=zone)
         assert (
-            count(table, read, rows_of=Range.of(("admitted", "2026-02-01", "2026-02-28"), read, None)).sum()
+            count(table, read, rows_of=Range.from_request(("admitted", "2026-02-01", "2026-02-28"), read, None)).sum()
             == in_february
         )
 
@@ -139,7 +139,7 @@ def test_a_row_is_in_one_period_in_columns_of_every_type() -> None:
     for column in columns:
         frame = pd.DataFrame({"admitted": column, "age": 1})
         found = [
-            count(frame, read, rows_of=Range.of(("admitted", *month), read, None)).sum()
+            count(frame, read, rows_of=Range.from_request(("admitted", *month), read, None)).sum()
             for month in (JANUARY, FEBRUARY)
         ]
         assert found == [0, 1], column.dtype

@@ -146,7 +146,7 @@ def test_tables_over_some_attributes_stand_side_by_side() -> None:
     """A release may have measured its total by itself."""
 
     def of_total(total: int, month: str) -> Release:
-        cells = Marginal.of_cells(np.full(DOMAIN.shape, total), BUDGET_UNITS // 2)
+        cells = Marginal.from_cells(np.full(DOMAIN.shape, total), BUDGET_UNITS // 2)
         measured = (Marginal((), np.array(total), BUDGET_UNITS // 4), cells)
         transcript = Transcript(DOMAIN.shape, Fraction(1, BUDGET_UNITS), measured)
         return Release(DOMAIN, transcript, Provenance("x", Fraction(1), "test", period=month, private=False))

@@ -17,10 +17,10 @@ from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.errors import BudgetError, InputError
 from dpcube.plan import predict as predicting
 from dpcube.plan.axes import PlannedAxis, at_most, axes_of, halve_longest, shape_of
+from dpcube.plan.distributions import DISTRIBUTIONS, simulated_counts
 from dpcube.plan.predict import Predictor
 from dpcube.plan.queries import QUERY_KINDS, workload_of
 from dpcube.plan.search import least_epsilon, rounded_up
-from dpcube.plan.stand_ins import STAND_INS, made_up_counts
 from dpcube.research.planning import FACTOR, Compared, compare_plan
 from dpcube.strategies import BY_NAME, Cells, TwoPhase
 from dpcube.strategies.simulated import simulated_gate
@@ -41,7 +41,7 @@ AXES = axes_of(PEOPLE)
 @pytest.fixture
 def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare time where a test is about what is made of predictions, not about how well they are known."""
-    monkeypatch.setattr(predicting, "MOST_RUNS", 2)
+    monkeypatch.setattr(predicting, "MAX_RUNS", 2)
 
 
 def test_axes_are_those_of_the_domain() -> None:
@@ -72,9 +72,9 @@ def test_a_smaller_cube_is_small_enough(axes: tuple[PlannedAxis, ...]) -> None:
 # --- stand-ins and their noise -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", STAND_INS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_stand_ins_have_about_the_rows_and_are_repeated_by_their_seed(name: str) -> None:
-    made, again, other = (made_up_counts(name, AXES, rows=100_000, seed=seed) for seed in (1, 1, 2))
+    made, again, other = (simulated_counts(name, AXES, rows=100_000, seed=seed) for seed in (1, 1, 2))
     assert made.shape == PEOPLE.shape
     assert made.min() >= 0
     assert 2 * stats.poisson.sf(abs(made.sum() - 100_000) + 100_000, 100_000) > ALARM
@@ -85,7 +85,7 @@ def test_stand_ins_have_about_the_rows_and_are_repeated_by_their_seed(name: str)
 
 def test_stand_ins_differ_in_character() -> None:
     axes = (PlannedAxis("x", 64, 0, True), PlannedAxis("y", 64, 0, True))
-    made = {name: np.sort(made_up_counts(name, axes, rows=50_000, seed=0).ravel())[::-1] for name in STAND_INS}
+    made = {name: np.sort(simulated_counts(name, axes, rows=50_000, seed=0).ravel())[::-1] for name in DISTRIBUTIONS}
     top = {name: counts[:41].sum() / counts.sum() for name, counts in made.items()}  # share of the fullest 1%
     empty = {name: np.mean(counts == 0) for name, counts in made.items()}
     assert top["even"] < 0.03
@@ -336,7 +336,7 @@ def test_a_curve_spans_a_hundredfold_and_falls() -> None:
 @pytest.fixture(scope="module")
 def drawable() -> plan.Plan:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predicting, "MOST_RUNS", 2)
+        patch.setattr(predicting, "MAX_RUNS", 2)
         return plan.plan(Domain.of_shape((8, 8)), rows=500, epsilon=1, queries="cells", accuracy=1, curve=True)
 
 

@@ -14,17 +14,17 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import BudgetError, InputError, MemoryLimitError
 from dpcube.models import estimate
 from dpcube.models.cuboids import CuboidsEstimate
-from dpcube.plan import by_rows
+from dpcube.plan import row_predictor
 from dpcube.plan.axes import PlannedAxis, axes_of
-from dpcube.plan.errors_by_rows import (
+from dpcube.plan.distributions import DISTRIBUTIONS
+from dpcube.plan.row_errors import (
     counts_in_ranges,
     errors_of_cuboids,
     errors_of_grid,
     ranges_of_few,
     ranges_of_share,
 )
-from dpcube.plan.made_up_rows import MadeUpRows, rows_made_up
-from dpcube.plan.stand_ins import STAND_INS
+from dpcube.plan.simulated_rows import SimulatedRows, simulated_rows
 from dpcube.queries import Workload
 from dpcube.strategies import Cuboids, FineGrid
 from dpcube.strategies.simulated import simulated_gate
@@ -33,17 +33,17 @@ WIDE = Domain(*(Integer(f"a{j}", 0, 4 + j) for j in range(4)), Category("sex", (
 GRID = Domain(Integer("x", 0, 10**6 - 1), Integer("y", 0, 10**5 - 1))
 
 
-def rows_of(cells: list[list[int]], shape: tuple[int, ...], alike: list[int]) -> MadeUpRows:
-    return MadeUpRows(shape, np.array(cells, np.int64), np.array(alike, np.int64))
+def rows_of(cells: list[list[int]], shape: tuple[int, ...], alike: list[int]) -> SimulatedRows:
+    return SimulatedRows(shape, np.array(cells, np.int64), np.array(alike, np.int64))
 
 
 # Made-up rows.
 
 
-@pytest.mark.parametrize("name", STAND_INS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_made_up_rows_lie_in_the_domain_and_are_repeated_by_their_seed(name: str) -> None:
     axes = (*axes_of(WIDE), PlannedAxis("far", 10**6, 1, ordered=True))
-    made, again = (rows_made_up(name, axes, rows=5003, most=2000, seed=3) for _ in range(2))
+    made, again = (simulated_rows(name, axes, rows=5003, most=2000, seed=3) for _ in range(2))
     assert (made.total, len(made.cells)) == (5003, 2000)
     assert (made.cells >= 0).all()
     assert (made.cells < np.array(made.shape)).all()
@@ -55,7 +55,7 @@ def test_attributes_of_made_up_rows_follow_each_other_unless_they_are_even() -> 
     axes = tuple(PlannedAxis(f"a{j}", 20, 0, ordered=True) for j in range(8))
     strongest = {}
     for name in ("even", "smooth"):
-        made = rows_made_up(name, axes, rows=20_000, most=20_000, seed=0)
+        made = simulated_rows(name, axes, rows=20_000, most=20_000, seed=0)
         strongest[name] = np.abs(np.corrcoef(made.cells.T) - np.eye(8)).max()
     assert strongest["even"] < 0.05
     assert strongest["smooth"] > 0.3
@@ -88,13 +88,13 @@ def test_simulated_boxes_are_the_rows_with_noise_of_their_units() -> None:
 # Errors against rows that are known.
 
 
-def brute(made: MadeUpRows, asked: Workload) -> list[int]:
+def brute(made: SimulatedRows, asked: Workload) -> list[int]:
     pairs = zip(asked.lower, asked.upper, strict=True)
-    return [int(made.alike[((made.cells >= low) & (made.cells < high)).all(axis=1)].sum()) for low, high in pairs]
+    return [int(made.repeats[((made.cells >= low) & (made.cells < high)).all(axis=1)].sum()) for low, high in pairs]
 
 
 def test_rows_are_counted_in_ranges() -> None:
-    made = rows_made_up("clustered", axes_of(WIDE), rows=700, most=500, seed=1)
+    made = simulated_rows("clustered", axes_of(WIDE), rows=700, most=500, seed=1)
     asked = ranges_of_few(made.shape)
     assert counts_in_ranges(made, asked).tolist() == brute(made, asked)
     cut = ((asked.upper - asked.lower) < np.array(made.shape)).sum(axis=1)
@@ -103,14 +103,14 @@ def test_rows_are_counted_in_ranges() -> None:
 
 
 def test_ranges_of_a_share_take_it_and_every_other_one_holds_a_row() -> None:
-    made = rows_made_up("smooth", axes_of(GRID), rows=2000, most=2000, seed=1)
+    made = simulated_rows("smooth", axes_of(GRID), rows=2000, most=2000, seed=1)
     asked = ranges_of_share(made, 0.01)
     shares = ((asked.upper - asked.lower) / np.array(made.shape)).prod(axis=1)
     assert np.median(shares) == pytest.approx(0.01, rel=0.01)
     assert (counts_in_ranges(made, asked)[1::2] > 0).all()
 
 
-def quiet(made: MadeUpRows, strategy: Cuboids) -> CuboidsEstimate:
+def quiet(made: SimulatedRows, strategy: Cuboids) -> CuboidsEstimate:
     found = estimate(strategy.run(simulated_gate(made.exact(), Fraction(50), seed=(0,))))
     assert isinstance(found, CuboidsEstimate)
     return found
@@ -120,7 +120,7 @@ def test_without_noise_what_was_counted_is_told_and_what_was_not_is_wrong() -> N
     generator = np.random.default_rng(0)
     first = generator.integers(0, 4, 4000)
     cells = np.stack([first, first, first, generator.integers(0, 4, 4000)], axis=1)
-    made = MadeUpRows((4,) * 4, cells, np.ones(4000, np.int64))
+    made = SimulatedRows((4,) * 4, cells, np.ones(4000, np.int64))
     domain = Domain.of_shape(made.shape)
     strategy = Cuboids(cuboids=(domain.names[:2],)).for_domain(domain)
     errors = errors_of_cuboids(quiet(made, strategy), made, domain.names)
@@ -131,7 +131,7 @@ def test_without_noise_what_was_counted_is_told_and_what_was_not_is_wrong() -> N
 
 
 def test_errors_of_a_grid_are_of_each_size_that_holds_a_cell() -> None:
-    made = rows_made_up("smooth", axes_of(Domain.of_shape((100, 30))), rows=500, most=500, seed=0)
+    made = simulated_rows("smooth", axes_of(Domain.of_shape((100, 30))), rows=500, most=500, seed=0)
     found = estimate(FineGrid().run(simulated_gate(made.exact(), Fraction(1), seed=(0,))))
     errors = errors_of_grid(found, made)
     sizes = ["", "25% of the grid", "5% of the grid", "1% of the grid"]
@@ -179,7 +179,7 @@ def test_several_rows_a_unit_cost_as_much_epsilon(wide: plan.Plan) -> None:
 
 
 def test_a_table_too_wide_for_a_cube_is_planned_as_it_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_rows, "CHARACTERS", ("even",))
+    monkeypatch.setattr(row_predictor, "SIMULATED", ("even",))
     domain = Domain(*(Category(f"c{j}", ("a", "b", "c"), null="drop") for j in range(18)))
     made = plan.plan(domain, rows=500, epsilon=1)
     assert made.best.strategy == "cuboids"
@@ -190,7 +190,7 @@ def test_a_table_too_wide_for_a_cube_is_planned_as_it_is_released(monkeypatch: p
 
 
 def test_a_fine_grid_is_planned_by_the_size_of_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_rows, "CHARACTERS", ("smooth", "even"))
+    monkeypatch.setattr(row_predictor, "SIMULATED", ("smooth", "even"))
     made = plan.plan(GRID, rows=500, epsilon=1)
     assert {one.strategy for one in made.predictions} == {"fine_grid"}
     assert [one.about for one in made.predictions if one.queries == "ranges"][1:] == [
@@ -200,7 +200,7 @@ def test_a_fine_grid_is_planned_by_the_size_of_ranges(monkeypatch: pytest.Monkey
         "0.01% of the grid",
         "0.0001% of the grid",
     ]
-    assert "10 looks at most" in made.done[1]
+    assert "at most 10 levels" in made.done[1]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_what_cannot_be_planned_is_refused_in_one_line(domain: Domain, given: di
 
 
 def test_a_plan_tells_of_a_grid_that_would_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_rows, "CHARACTERS", ("even",))
+    monkeypatch.setattr(row_predictor, "SIMULATED", ("even",))
 
     def too_much(strategy: object, domain: object) -> None:
         msg = "a release of a grid needs about 9 GB"
@@ -249,11 +249,11 @@ def test_what_is_done_adds_up_to_the_whole() -> None:
 
 def test_what_is_done_with_tables_that_are_named() -> None:
     named = Cuboids(cuboids=(("a1", "a2"), ("sex", "a1"))).for_domain(WIDE)
-    assert "the tables named (a1, a2; sex, a1): 60%" in named.description(WIDE)[2]
+    assert "the marginals named (a1, a2; sex, a1): 60%" in named.description(WIDE)[2]
 
 
 def test_the_command_prints_a_plan_of_a_wide_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_rows, "CHARACTERS", ("even",))
+    monkeypatch.setattr(row_predictor, "SIMULATED", ("even",))
     WIDE.save(tmp_path / "t.toml")
     asked = ["plan", str(tmp_path / "t.toml"), "--epsilon", "1", "--rows", "400", "--strategy", "cuboids"]
     printed = CliRunner().invoke(commands, [*asked, "--queries", "pairs"])

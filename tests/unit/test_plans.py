@@ -22,13 +22,13 @@ from dpcube.noise import noise_variances
 from dpcube.queries.workload_model import WorkloadModel
 from dpcube.research import experiment
 from dpcube.strategies import Adaptive
-from dpcube.strategies.first_look import FIRST_TOTAL, LARGEST_CHOSEN, MOST_LOOK, is_small, look_first
 from dpcube.strategies.level_budgets import LevelBudgets
-from dpcube.strategies.looking import ROOT_SHARE, look_levels, look_shares
+from dpcube.strategies.partial_tree import ROOT, PartialTree
+from dpcube.strategies.pilot import FIRST_TOTAL, MAX_PILOT_SHARE, MAX_SELECTION_CELLS, count_pilot, is_small
+from dpcube.strategies.plan_selection import PlanWorkload, select_plan
 from dpcube.strategies.plans import ADAPTIVE, CELLS, CLEAR_AT_ONCE, LEVELS, PLANS, PlanSetting, TreePlan
-from dpcube.strategies.seen import ROOT, Seen
+from dpcube.strategies.refinement import ROOT_SHARE, level_shares, refinement_levels
 from dpcube.strategies.simulated import discrete_noise, draw_below, noise_of_cells, ranges_of, simulated_gate
-from dpcube.strategies.simulation import AskedOfTables, choose
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.trees.halving import depth
 
@@ -45,14 +45,14 @@ def sparse(shape: tuple[int, ...]) -> Ints:
     return np.where(generator.random(shape) < 0.02, generator.integers(0, 40, shape), 0)
 
 
-def prepared(counter: NoisyCounter, *, cells: float = 0.3) -> tuple[Seen, PlanSetting]:
+def prepared(counter: NoisyCounter, *, cells: float = 0.3) -> tuple[PartialTree, PlanSetting]:
     """The tree after a first look, and what all plans share."""
     shape = counter.shape
     model = WorkloadModel(shape, ("mixed",) * len(shape))
-    seen, looks = Seen(counter, model.cut_order()), look_levels(depth(shape))
-    look_first(seen)
-    budgets = LevelBudgets(model, seen.order, shape, float(BUDGET_UNITS * counter.epsilon_per_unit), cells=cells)
-    return seen, PlanSetting(model, budgets, looks, look_shares(seen, model, looks))
+    partial, levels = PartialTree(counter, model.cut_order()), refinement_levels(depth(shape))
+    count_pilot(partial)
+    budgets = LevelBudgets(model, partial.order, shape, float(BUDGET_UNITS * counter.epsilon_per_unit), cells=cells)
+    return partial, PlanSetting(model, budgets, levels, level_shares(partial, model, levels))
 
 
 def charged(boxes: BoxCounts) -> Ints:
@@ -68,7 +68,7 @@ def test_dense_tables_have_their_cells_counted_and_sparse_ones_are_looked_at() -
 
 def test_a_large_epsilon_and_a_large_cube_name_their_plans_too() -> None:
     assert Adaptive().run(Gate(dense((4, 4)), Fraction(6), noise=SeededNoise(1))).plan == "cells"
-    large = np.zeros((LARGEST_CHOSEN // 64 + 1, 64), np.int64)
+    large = np.zeros((MAX_SELECTION_CELLS // 64 + 1, 64), np.int64)
     assert not is_small(large.shape)
     transcript = Adaptive().run(Gate(large, Fraction(1), noise=SeededNoise(1)))
     assert transcript.plan == "adaptive"
@@ -77,8 +77,8 @@ def test_a_large_epsilon_and_a_large_cube_name_their_plans_too() -> None:
 
 
 def test_a_plan_is_chosen_by_the_number_of_cells_however_many_attributes_there_are() -> None:
-    assert is_small((LARGEST_CHOSEN,))
-    assert not is_small((LARGEST_CHOSEN + 1,))
+    assert is_small((MAX_SELECTION_CELLS,))
+    assert not is_small((MAX_SELECTION_CELLS + 1,))
     assert is_small((2,) * 18)
     assert not is_small((2,) * 19)
 
@@ -127,10 +127,10 @@ def test_each_plan_spends_the_budget_of_every_box_to_the_unit(
     sides: list[int], plan: TreePlan, mean: float, epsilon: Fraction, aside: int
 ) -> None:
     """Each cell pays at most what there is, and cells of the boxes that were counted last pay all of it."""
-    seen, setting = prepared(Gate(dense(tuple(sides), mean), epsilon, noise=SeededNoise(2)))
-    seen.set_aside(aside)
-    plan.run(seen, setting)
-    boxes, whole = seen.counts(), BUDGET_UNITS - aside
+    partial, setting = prepared(Gate(dense(tuple(sides), mean), epsilon, noise=SeededNoise(2)))
+    partial.set_aside(aside)
+    plan.run(partial, setting)
+    boxes, whole = partial.counts(), BUDGET_UNITS - aside
     spent = charged(boxes)
     assert spent.max() == whole
     leaves = set(boxes.tree.leaves.tolist())
@@ -138,16 +138,16 @@ def test_each_plan_spends_the_budget_of_every_box_to_the_unit(
     if plan in (CELLS, LEVELS):
         assert (spent == whole).all()
         assert (boxes.tree.sizes[boxes.tree.leaves] == 1).all()
-    np.testing.assert_array_equal(seen.left[boxes.tree.leaves] >= 0, True)
+    np.testing.assert_array_equal(partial.left[boxes.tree.leaves] >= 0, True)
 
 
 def test_no_region_keeps_what_it_could_spend_when_others_were_counted_at_once() -> None:
     """Half of the table is clear and committed; what is left of the other half goes on its boxes."""
     exact = np.zeros((32, 32), np.int64)
     exact[:16] = dense((16, 32), 20_000)
-    seen, setting = prepared(Gate(exact, Fraction(1, 2), noise=SeededNoise(3)))
-    CLEAR_AT_ONCE.run(seen, setting)
-    boxes = seen.counts()
+    partial, setting = prepared(Gate(exact, Fraction(1, 2), noise=SeededNoise(3)))
+    CLEAR_AT_ONCE.run(partial, setting)
+    boxes = partial.counts()
     spent = charged(boxes)
     assert (spent[:16] == BUDGET_UNITS).all()
     assert spent[16:].min() > BUDGET_UNITS * 95 // 100
@@ -166,18 +166,18 @@ def test_the_choice_depends_on_what_was_counted_alone() -> None:
 
 def test_the_first_look_is_nearly_free() -> None:
     for exact in (dense((16, 15)), dense((64, 64), 1), sparse((64, 64)), dense((5,)), np.zeros((8, 8), np.int64)):
-        seen = Seen(
+        partial = PartialTree(
             Gate(exact, Fraction(1, 10), noise=SeededNoise(1)),
             WorkloadModel(exact.shape, ("mixed",) * exact.ndim).cut_order(),
         )
-        look_first(seen)
-        assert charged(seen.counts()).max() <= float(FIRST_TOTAL + MOST_LOOK) * BUDGET_UNITS
+        count_pilot(partial)
+        assert charged(partial.counts()).max() <= float(FIRST_TOTAL + MAX_PILOT_SHARE) * BUDGET_UNITS
 
 
 def test_declared_ranges_are_what_counts() -> None:
     """Of a long line with clear counts, declared ranges never take plain cells; without, cells may not lose much."""
     shape = (1024,)
-    declared, anything = (AskedOfTables.of(shape, (kind,), None) for kind in ("ranges", "mixed"))
+    declared, anything = (PlanWorkload.from_kinds(shape, (kind,), None) for kind in ("ranges", "mixed"))
     assert len(declared.ranges) == 1
     assert len(anything.ranges) == 3
     wrong = np.random.default_rng(2).normal(size=shape)
@@ -185,16 +185,16 @@ def test_declared_ranges_are_what_counts() -> None:
     assert len(anything.errors(wrong)) == 4
     found = []
     for asked, cells in ((declared, 0.0), (anything, 0.3)):
-        seen, setting = prepared(Gate(dense(shape, 5000), Fraction(1), noise=SeededNoise(1)), cells=cells)
-        choose(seen, setting, asked).run(seen, setting)
-        counts = seen.counts()
+        partial, setting = prepared(Gate(dense(shape, 5000), Fraction(1), noise=SeededNoise(1)), cells=cells)
+        select_plan(partial, setting, asked).run(partial, setting)
+        counts = partial.counts()
         found.append(int(counts.units[counts.tree.sizes[counts.node] == 1].min()))
     assert found[0] < found[1]
 
 
 def test_declared_questions_are_asked_of_made_up_tables() -> None:
     weights = (np.array([[1.0, 1, 0, 0], [0, 0, 0, 1]]), np.array([[1.0, 0, 0], [1, 1, 1]]))
-    asked = AskedOfTables.of((4, 3), ("mixed", "groups"), weights)
+    asked = PlanWorkload.from_kinds((4, 3), ("mixed", "groups"), weights)
     wrong = np.arange(12.0).reshape(4, 3)
     assert asked.errors(wrong) == pytest.approx([((0 + 3) + (9 + 10 + 11)) / 2])
 
@@ -210,8 +210,8 @@ def test_kinds_of_ranges_are_what_they_say() -> None:
 
 
 def test_made_up_tables_keep_what_was_counted() -> None:
-    seen, _ = prepared(Gate(dense((16, 16)), Fraction(1), noise=SilentNoise()))
-    tree = seen.tree
+    partial, _ = prepared(Gate(dense((16, 16)), Fraction(1), noise=SilentNoise()))
+    tree = partial.tree
     totals = np.zeros(len(tree), np.int64)
     totals[0] = 1000
     weights = np.tile([0.1, 0.1, 0.4, 0.4], (int(tree.levels.max()) + 1, 1))
@@ -224,8 +224,8 @@ def test_made_up_tables_keep_what_was_counted() -> None:
 
 def test_what_is_drawn_follows_from_its_seed() -> None:
     """Else the same counts could lead to another plan, and nobody could check the choice."""
-    seen, _ = prepared(Gate(dense((16, 16)), Fraction(1), noise=SilentNoise()))
-    tree, table = seen.tree, dense((4, 4))
+    partial, _ = prepared(Gate(dense((16, 16)), Fraction(1), noise=SilentNoise()))
+    tree, table = partial.tree, dense((4, 4))
     weights = np.tile([0.1, 0.1, 0.4, 0.4], (int(tree.levels.max()) + 1, 1))
     per_unit, corner = Fraction(1, BUDGET_UNITS), Boxes((4, 4), np.zeros((1, 2), np.int64), np.full((1, 2), 4))
 
@@ -249,8 +249,8 @@ def test_what_is_drawn_follows_from_its_seed() -> None:
 def test_plain_cells_on_a_made_up_table_have_the_noise_of_the_plan_of_cells() -> None:
     """So that plans and plain cells are compared by what they do, not by luck."""
     table, per_unit = dense((8, 8)), Fraction(1, BUDGET_UNITS)
-    seen, setting = prepared(Gate(table, Fraction(1), noise=SeededNoise(1)))
-    twin = seen.on(simulated_gate(table, per_unit * BUDGET_UNITS, seed=7))
+    partial, setting = prepared(Gate(table, Fraction(1), noise=SeededNoise(1)))
+    twin = partial.on(simulated_gate(table, per_unit * BUDGET_UNITS, seed=7))
     CELLS.run(twin, setting)
     nodes, counts, _ = twin.rows[-1]
     places = twin.tree.lower[nodes]

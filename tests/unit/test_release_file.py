@@ -148,7 +148,7 @@ def test_a_changed_byte_of_any_member_is_refused(whole: bytes, place: Path, name
 def test_a_changed_count_is_refused_even_if_the_zip_is_whole(whole: bytes, place: Path) -> None:
     members = members_of(whole)
     members["1.counts.npy"] = members["1.counts.npy"][:-1] + b"\1"
-    assert "1.counts.npy is not what its manifest says" in refused(place, zipped(list(members.items())))
+    assert "1.counts.npy does not match its manifest" in refused(place, zipped(list(members.items())))
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_a_future_format_is_recognised_before_anything_else_is_looked_at(place: 
 
 # Arrays that are not what they should be.
 
-FORM, DECLARED = "does not have the type and the shape it should", "is not what its manifest declares"
+FORM, DECLARED = "does not have the type and the shape it should", "does not match its manifest"
 
 
 def test_the_arrays_are_those_of_this_release(whole: bytes) -> None:

@@ -21,7 +21,7 @@ WARDS = Category(name="ward", values=("heart", "hand", "head", "hip"))
 
 def release_of(counts: object, *attributes: Category | Integer) -> Release:
     domain = Domain(attributes)
-    cells = Marginal.of_cells(np.array(counts).reshape(domain.shape), BUDGET_UNITS)
+    cells = Marginal.from_cells(np.array(counts).reshape(domain.shape), BUDGET_UNITS)
     transcript = Transcript(domain.shape, Fraction(1, BUDGET_UNITS), (cells,))
     return Release(domain, transcript, Provenance("cells", Fraction(1), "dpcube test", {}))
 

@@ -12,8 +12,8 @@ from dpcube.core.errors import BudgetError, InputError
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.period import Period
 from dpcube.core.request import (
-    LONGEST_READING,
-    MOST_ROWS_OF_A_UNIT,
+    MAX_READING_LENGTH,
+    MAX_UNIT_ROWS,
     LedgerLocation,
     PrivacyUnit,
     Range,
@@ -36,7 +36,7 @@ DOMAIN = Domain((Integer(name="visits", min=0, max=9), Date(name="seen", start="
     [
         {},
         {"column": "p"},
-        {"column": "p", "max_rows": MOST_ROWS_OF_A_UNIT},
+        {"column": "p", "max_rows": MAX_UNIT_ROWS},
         {"column": "p", "max_rows": 2, "null": "each"},
     ],
 )
@@ -46,9 +46,9 @@ def test_a_unit_is_a_row_or_a_column_with_so_many_rows(unit: dict[str, Any]) -> 
     assert {key: getattr(made, key) for key in expected} == expected
 
 
-@pytest.mark.parametrize("max_rows", [0, -1, MOST_ROWS_OF_A_UNIT + 1, 2.0, 1.5, "2", None])
+@pytest.mark.parametrize("max_rows", [0, -1, MAX_UNIT_ROWS + 1, 2.0, 1.5, "2", None])
 def test_a_unit_has_a_whole_number_of_rows(max_rows: Any) -> None:
-    with pytest.raises(InputError, match=f"max_rows must be a whole number from 1 to {MOST_ROWS_OF_A_UNIT}"):
+    with pytest.raises(InputError, match=f"max_rows must be a whole number from 1 to {MAX_UNIT_ROWS}"):
         PrivacyUnit("p", max_rows)
 
 
@@ -67,7 +67,7 @@ def test_rows_without_a_unit_are_dropped_or_each_their_own() -> None:
 
 
 def asked(first: Any, last: Any, column: str = "visits") -> Range:
-    made = Range.of((column, first, last), DOMAIN, None)
+    made = Range.from_request((column, first, last), DOMAIN, None)
     assert made is not None
     return made
 
@@ -106,29 +106,29 @@ def test_a_bound_that_is_no_bound_is_refused(end: str) -> None:
 
 
 def test_a_column_that_is_no_attribute_is_read_plainly_and_one_that_is_as_declared() -> None:
-    assert Range.of(None, DOMAIN, None) is None
+    assert Range.from_request(None, DOMAIN, None) is None
     other = asked(1, 2, "elsewhere")
     assert (other.like, other.period().reading) == (None, "")
     nulls = Domain((Integer(name="n", column="Nr", min=0, max=9, null_text=("9",), thousands=","),))
-    made = Range.of(("n", 1, 9), nulls, None)
+    made = Range.from_request(("n", 1, 9), nulls, None)
     assert made is not None
     attribute = made.attribute()
     assert isinstance(attribute, Integer)
     assert (attribute.source_column, attribute.null_text, attribute.thousands) == ("Nr", ("9",), ",")
     assert made.period().column == "Nr"
-    days = Range.of(("n", "2026-01-01", "2026-01-02"), nulls, None)  # thousands are no affair of dates
+    days = Range.from_request(("n", "2026-01-01", "2026-01-02"), nulls, None)  # thousands are no affair of dates
     assert days is not None
     assert isinstance(days.attribute(), Date)
 
 
 def test_a_reading_is_one_text_whatever_its_order_and_a_digest_if_it_is_long() -> None:
-    assert LONGEST_READING == 1000  # as in ledgers that were written: with another, old periods would be others
+    assert MAX_READING_LENGTH == 1000  # as in ledgers that were written: with another, old periods would be others
     assert Range._text({}) == ""
     assert Range._text({"b": 1, "a": 2}) == Range._text({"a": 2, "b": 1}) == '{"a": 2, "b": 1}'
     around = len(Range._text({"a": ""}))
-    longest, longer = (dict[str, object]({"a": "x" * (LONGEST_READING - around + more)}) for more in (0, 1))
+    longest, longer = (dict[str, object]({"a": "x" * (MAX_READING_LENGTH - around + more)}) for more in (0, 1))
     assert Range._text(longest).startswith('{"a"')
-    assert len(Range._text(longest)) == LONGEST_READING
+    assert len(Range._text(longest)) == MAX_READING_LENGTH
     assert Range._text(longer).startswith("sha256 ")
     assert len(Range._text(longer)) == len("sha256 ") + 64
 

@@ -19,7 +19,7 @@ from dpcube.strategies import (
     RIVALS,
     Adaptive,
     Cells,
-    Outside,
+    ExternalStrategy,
     Strategy,
     TwoPhase,
     strategy_names,
@@ -39,7 +39,7 @@ class Plain:
     share: float = 0.5
 
     def run(self, counter: NoisyCounter) -> Transcript:
-        cells = Marginal.of_cells(every_cell(counter, BUDGET_UNITS), BUDGET_UNITS)
+        cells = Marginal.from_cells(every_cell(counter, BUDGET_UNITS), BUDGET_UNITS)
         return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
 
 
@@ -208,7 +208,7 @@ def test_a_strategy_that_fails_as_it_measures_has_spent(returned: object, messag
                 return None
             assert isinstance(returned, tuple)
             shape, times = returned
-            cells = Marginal.of_cells(np.zeros(shape, np.int64), BUDGET_UNITS)
+            cells = Marginal.from_cells(np.zeros(shape, np.int64), BUDGET_UNITS)
             return Transcript(shape, times * counter.epsilon_per_unit, (cells,))
 
     with pytest.raises(DpcubeError, match=message) as told:
@@ -284,7 +284,7 @@ def test_installed_strategies_are_listed_without_loading_them(here: Path, monkey
     assert strategy_names() == [*BY_NAME, "cuboids", "fine_grid", *RIVALS, "bad", "mine"]
     assert "outside_strategy" not in sys.modules
     assert type(strategy_of("cells")) is Cells  # a built-in name is its own
-    assert isinstance(strategy_of("mine"), Outside)
+    assert isinstance(strategy_of("mine"), ExternalStrategy)
     with pytest.raises(InputError, match=r"strategy 'bad' \(broken_strategy:Mine\) of an installed package cannot be"):
         strategy_of("bad")
     assert type(strategy_of("adaptive")) is Adaptive  # and no other is spoilt by it

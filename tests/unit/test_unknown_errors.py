@@ -144,7 +144,7 @@ def test_pictures_and_reports_are_drawn_without_errors(grid: Release) -> None:
 
 # --- no praise --------------------------------------------------------------------------------------------------
 
-FEW = "The total is not above its error: this release tells nothing but that there are few rows."
+FEW = "The total is not above its error: this release shows only that there are few rows."
 
 
 def of_few_rows(rows: int, strategy: str, seed: int) -> Release:
@@ -182,5 +182,5 @@ def test_the_report_of_next_to_no_rows_says_so() -> None:
 def test_a_release_of_unknown_errors_is_not_praised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Release, "estimates", ("consistent", "uniform"))  # it prefers the one that states its noise
     words = " ".join(gridded(with_total=True).explain().split())
-    assert "How far off its answers are is not known" in words
+    assert "The errors of its answers are unknown" in words
     assert "It supports" not in words

@@ -100,7 +100,9 @@ def test_the_same_check_finds_exchanged_classes_and_rows_that_do_not_hang_togeth
 def tables_of(release: Release, target: str) -> ModelTables:
     estimate = release.estimate()
     assert isinstance(estimate, CuboidsEstimate)
-    return ModelTables.of(estimate, estimate, release.domain.axis(target), Features.of(release.domain, target))
+    return ModelTables.from_model(
+        estimate, estimate, release.domain.axis(target), Features.from_domain(release.domain, target)
+    )
 
 
 def test_measured_tables_have_the_errors_of_their_noise_and_modelled_ones_the_models() -> None:

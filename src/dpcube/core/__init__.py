@@ -1,4 +1,4 @@
-"""TRUSTED. All that a privacy audit must read, and nothing else.
+"""TRUSTED. The code that a privacy audit must read, and nothing else.
 
 Private rows, the exact counts made of them, the noise, the budget and the ledger are here. Nothing in this directory
 imports anything of `dpcube` outside of it. `docs/audit.md` lists the modules.

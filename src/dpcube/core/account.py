@@ -1,4 +1,4 @@
-"""What one release is charged: on disk before its noise is drawn, all parts of it at once.
+"""Charges of one release in its ledger: on disk before its noise is drawn, all parts at once.
 
 The rest of a release whose total is drawn first is charged with the total, so that no other release can take it
 meanwhile, and is given back if the release stops at its total. Proof. What is given back has paid for no noise: the
@@ -18,9 +18,9 @@ from dpcube.core.ledger.ledger import Ledger
 
 @dataclass(slots=True)
 class LedgerAccount:
-    """The charges of one release in a ledger, or in none if none is kept.
+    """The charges of one release in a ledger, or in none if it is released without one.
 
-    `strategy` is what spends it, and `terms` are what each charge is recorded with besides.
+    `strategy` names what spends them, and `terms` are the other fields with which each charge is recorded.
     """
 
     book: Ledger | None

@@ -1,4 +1,4 @@
-"""The arrays that everything here is computed with, by what they hold."""
+"""Type aliases of NumPy arrays, by the type of their elements."""
 
 import numpy as np
 from numpy.typing import NDArray

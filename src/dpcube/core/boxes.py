@@ -1,4 +1,4 @@
-"""Boxes of cells: index bounds inside a cube's shape enter; checked boxes, cell labels and box sums leave.
+"""Boxes of cells (axis-aligned index ranges of a cube): validation, partitions with cell labels, and box sums.
 
 Bounds are half-open, `lower <= cell < upper` on every axis. Every loop over cells walks a box run by run, a run being
 the longest stretch of cells that is contiguous in row-major order.
@@ -18,7 +18,7 @@ from dpcube.core.errors import DomainError
 
 Element = TypeVar("Element", np.int64, np.float64)
 
-MOST_CELLS = 2**31 - 1  # a label is an int32
+MAX_LABELLED_CELLS = 2**31 - 1  # a label is an int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Partitioning(Boxes):
     def __post_init__(self) -> None:
         # Not super(): a dataclass with slots is a second class, which zero-argument super() does not find.
         Boxes.__post_init__(self)
-        object.__setattr__(self, "labels", paint_chosen(self, np.arange(len(self))))
+        object.__setattr__(self, "labels", paint_selected(self, np.arange(len(self))))
 
 
 def paint(shape: Sequence[int], lower: Ints, upper: Ints) -> NDArray[np.int32]:
@@ -139,14 +139,14 @@ def paint(shape: Sequence[int], lower: Ints, upper: Ints) -> NDArray[np.int32]:
     return Partitioning(tuple(shape), lower, upper).labels
 
 
-def paint_chosen(boxes: Boxes, chosen: Ints) -> NDArray[np.int32]:
-    """Return for each cell which of the chosen boxes it is in; refuse them if they overlap or leave a cell out."""
+def paint_selected(boxes: Boxes, selected: Ints) -> NDArray[np.int32]:
+    """Return for each cell the number of its box among those selected; refuse them if they overlap or miss a cell."""
     cells = math.prod(boxes.shape)
-    if cells > MOST_CELLS:
-        message = f"a cube of shape {boxes.shape} has {cells} cells; at most {MOST_CELLS} can be labelled"
+    if cells > MAX_LABELLED_CELLS:
+        message = f"a cube of shape {boxes.shape} has {cells} cells; at most {MAX_LABELLED_CELLS} can be labelled"
         raise DomainError(message)
     labels = np.full(cells, -1, dtype=np.int32)
-    overlapping, covered = _paint_boxes(labels, np.array(boxes.shape), boxes.lower, boxes.upper, chosen)
+    overlapping, covered = _paint_boxes(labels, np.array(boxes.shape), boxes.lower, boxes.upper, selected)
     if overlapping >= 0:
         message = f"box {overlapping} ({boxes[overlapping]}) overlaps a box before it; the boxes must be disjoint"
         raise DomainError(message)
@@ -248,21 +248,21 @@ def _next_run(index: Ints, strides: Ints, lower: Ints, upper: Ints, box: int, ax
 
 
 @compiled
-def _paint_boxes(labels: NDArray[np.int32], shape: Ints, lower: Ints, upper: Ints, chosen: Ints) -> tuple[int, int]:
-    """Write into the cells which chosen box they are in; return the first box to meet another or -1, and the area."""
+def _paint_boxes(labels: NDArray[np.int32], shape: Ints, lower: Ints, upper: Ints, selected: Ints) -> tuple[int, int]:
+    """Write into the cells which selected box they are in; return the first box to meet another or -1, and the area."""
     strides = _strides(shape)
     index = np.empty(len(shape), dtype=np.int64)
     painted = 0
-    for label in range(len(chosen)):
-        box, taken = chosen[label], np.int32(-1)
+    for label in range(len(selected)):
+        box, painted_by = selected[label], np.int32(-1)
         offset, axis, length = _first_run(index, shape, strides, lower, upper, box)
         while offset >= 0:
             for cell in range(offset, offset + length):
-                taken = max(taken, labels[cell])
+                painted_by = max(painted_by, labels[cell])
                 labels[cell] = label
             painted += length
             offset = _next_run(index, strides, lower, upper, box, axis, offset)
-        if taken >= 0:
+        if painted_by >= 0:
             return box, painted
     return -1, painted
 

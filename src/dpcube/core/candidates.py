@@ -1,7 +1,7 @@
-"""Public candidates of private selections, and how the exact counts score them: a small closed set of kinds.
+"""Public candidates of private selections and their scores: a small closed set of kinds.
 
-Each kind says by how much one row can change the difference of two scores, with its proof beside it; scores are whole
-numbers from beginning to end. What is done with them is proved in `core/selection.py`.
+Each kind states its sensitivity, the most by which one row changes the difference of two scores, with a proof beside
+it; scores are integers throughout. The mechanism that uses them is proved in `core/selection.py`.
 """
 
 import math
@@ -69,7 +69,7 @@ class Candidates(ABC):
     @property
     @abstractmethod
     def covered(self) -> Boxes | None:
-        """The boxes that hold every cell on which a score depends; None if all cells do."""
+        """The boxes that contain every cell on which a score depends; None for all cells."""
 
     @property
     @abstractmethod
@@ -409,7 +409,7 @@ def check_axis(what: str, axis: object, shape: tuple[int, ...]) -> None:
 
 
 def bounded_integers(what: str, given: object, *, size: int, least: int, most: int) -> Ints:
-    """Return a copy that nobody can change of so many 64-bit integers, each within bounds; raise InputError else."""
+    """Return a read-only copy of so many 64-bit integers, each within bounds; raise InputError otherwise."""
     found = np.asarray(given)
     if found.shape != (size,) or found.dtype != np.int64 or (size and not least <= found.min() <= found.max() <= most):
         msg = f"{what} must be an array of {size:,} 64-bit integers, each from {least:,} to {most:,}"
@@ -420,12 +420,12 @@ def bounded_integers(what: str, given: object, *, size: int, least: int, most: i
 
 
 CANDIDATE_KINDS: tuple[type[Candidates], ...] = (MedianCuts, BestSplit, TableDistances)
-"""Every kind. One of one's own has no proof, so a counter refuses it."""
+"""Every kind. A counter refuses any other, because its sensitivity is not proved."""
 
 
 def check_candidates(candidates: object, shape: tuple[int, ...]) -> None:
     """Raise InputError unless these are candidates of a known kind in a cube of this shape: before a charge."""
-    # The very classes and nothing made of them: what is proved of their scores is not proved of others'.
+    # Exactly these classes and no subclass: the sensitivity of others' scores is not proved.
     if type(candidates) not in CANDIDATE_KINDS:
         names = ", ".join(kind.__name__ for kind in CANDIDATE_KINDS)
         msg = f"select needs candidates of one of the kinds {names}, not {type(candidates).__name__}"

@@ -1,7 +1,7 @@
-"""Where rows would go: a table and its domain enter, rough shares in words leave. Private, for the owner's eyes only.
+"""Private check of a domain against its table: roughly which share of the rows is kept, clipped or dropped.
 
-This is the one exception to the rule that nothing computed from rows leaves without noise, and it is why a mistake in a
-domain file need not cost a release to be seen. Shares are told in a few words and not as numbers, so that a look shows
+This is the one exception to the rule that nothing computed from rows leaves without noise: it finds a mistake in a
+domain file without the cost of a release. Shares are given in a few words and not as numbers, so that a check shows
 what is wrong with a domain and little else; but they are exact facts about rows all the same. So the command that calls
 this prints them on a terminal, marked private, and nowhere else; nothing is written, charged or drawn.
 """
@@ -13,19 +13,19 @@ from typing import Literal
 
 from dpcube.core.domain import Attribute, Domain
 from dpcube.core.domain.attribute import IRREGULAR
-from dpcube.core.request import MOST_ROWS_OF_A_UNIT, Bound, PrivacyUnit, Range, read_lines
+from dpcube.core.request import MAX_UNIT_ROWS, Bound, PrivacyUnit, Range, read_lines
 from dpcube.core.seal import sealed
 from dpcube.core.sources import CsvDialect, Rows, open_rows
 
-MOST_EXAMPLES = 5
+MAX_EXAMPLES = 5
 ENDS = ("kept", "clipped", "null", "unknown", "dropped")
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What becomes of the rows by one attribute, in words, one for each of `ENDS`; texts of rows that it drops.
+    """The shares of rows by their outcome at one attribute, in words, in the order of `ENDS`; texts of dropped rows.
 
-    `counted` says which irregular values count all the same, and where: these are not among the texts.
+    `counted` names the irregular values that are counted, and where: these are not among the texts.
     """
 
     attribute: str
@@ -36,9 +36,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A look at every attribute; the share of rows that all of them keep, and of a file's lines that are no rows.
+    """The outcomes of every attribute; the share of rows that all of them keep, and of a file's lines that are no rows.
 
-    With a period the looks are at its rows, and `in_period` is the share of all rows that they are. With a unit,
+    With a period only its rows are checked, and `in_period` is their share of all rows. With a unit,
     `named` is the share of the counted rows that name one, and `kept` of those the share that a release would count.
     """
 
@@ -63,12 +63,12 @@ def check(
     null_unit: Literal["drop", "each"] = "drop",
     period: tuple[str, Bound, Bound] | None = None,
 ) -> Checked:
-    """Return roughly which share of the rows goes where, and with `show_values` some texts of rows that are dropped.
+    """Return the approximate share of rows by outcome, and with `show_values` some texts of dropped rows.
 
     `unit`, `max_rows`, `null_unit` and `period` are as `publish` has them, and refused as it would.
     """
     declared = domain if isinstance(domain, Domain) else Domain.load(domain)
-    protected, rows_of = PrivacyUnit(unit, max_rows, null_unit), Range.of(period, declared, csv)
+    protected, rows_of = PrivacyUnit(unit, max_rows, null_unit), Range.from_request(period, declared, csv)
     every = open_rows(source, csv=read_lines(declared, csv), query=query)
     rows = every if rows_of is None else rows_of.select(every)
     limited = None if unit is None else rows.limit(unit, max_rows=max_rows, null=null_unit)
@@ -84,14 +84,14 @@ def check(
     inside = None if rows_of is None else share(total, table)
     named = kept = None
     if limited is not None:
-        with_unit = rows.limit(protected.column or "", max_rows=MOST_ROWS_OF_A_UNIT, null=null_unit)
+        with_unit = rows.limit(protected.column or "", max_rows=MAX_UNIT_ROWS, null=null_unit)
         having = int(with_unit.count_cells(declared).sum())
         named, kept = share(having, counted), share(int(limited.count_cells(declared).sum()), having)
     return Checked(tuple(looks), share(counted, total), broken, inside, named, kept)
 
 
 def counted_all_the_same(attribute: Attribute) -> str:
-    """Say which irregular values of an attribute are counted, and where; nothing if all of them are dropped.
+    """Return which irregular values of an attribute are counted, and where; empty if all of them are dropped.
 
     >>> from dpcube.core.domain import Integer
     >>> counted_all_the_same(Integer("age", 0, 99, outside="clip", null="cell"))
@@ -114,7 +114,7 @@ def _ends(attribute: Attribute, fates: dict[str, int]) -> Sequence[int]:
 
 @sealed
 def _examples(rows: Rows, attribute: Attribute) -> tuple[str, ...]:
-    return tuple(rows.dropped_texts(attribute, most=MOST_EXAMPLES))
+    return tuple(rows.dropped_texts(attribute, most=MAX_EXAMPLES))
 
 
 def share(part: int, whole: int) -> str:

@@ -1,4 +1,4 @@
-"""What a strategy sees of the private table: a `NoisyCounter`, and nothing else.
+"""The interface of a strategy to the private table: a `NoisyCounter`, and nothing else.
 
 A job has BUDGET_UNITS units of budget for every cell. A call spends some of them on every cell it measures, and the
 counter refuses a call that would overdraw any cell. `epsilon_per_unit` is the noise parameter of one unit: a count
@@ -18,12 +18,12 @@ from dpcube.core.candidates import Candidates
 from dpcube.core.errors import InputError
 
 BUDGET_UNITS = 2**40
-MOST_TABLE_CELLS = 2**24
+MAX_TABLE_CELLS = 2**24
 """Cells of one marginal of a cube too large to materialise: a strategy that asked for more would fail once charged."""
 
 
 class NoisyCounter(Protocol):
-    """Answers marginals, box counts and private selections with noise, for budget."""
+    """Noisy marginals, noisy box counts and private selections, each for units of the budget."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -43,14 +43,14 @@ class NoisyCounter(Protocol):
         ...
 
     def boxes(self, boxes: Boxes, units: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a noisy count of each box; a cell is charged the sum over the boxes that hold it."""
+        """Return a noisy count of each box; a cell is charged the sum over the boxes that contain it."""
         ...
 
     def select(self, candidates: Candidates, units: int) -> NDArray[np.int64]:
         """Return the number of the candidate selected for each question; each cell they cover is charged `units` once.
 
-        The better a candidate's score the likelier it is: by a factor of exp(units * epsilon_per_unit / sensitivity)
-        for each point, about.
+        Each point of score makes a candidate likelier by a factor of about
+        exp(units * epsilon_per_unit / sensitivity).
         """
         ...
 

@@ -1,7 +1,7 @@
-"""Drafting a domain file: a table's column names and types enter, the text of a domain file to be filled in leaves.
+"""Draft of a domain file from a table's column names and types, to be filled in by its owner.
 
 Names and types are public by convention (they are the table's declaration); values are not. Only `from_data=True`
-looks at values, and what it writes is stamped so that `publish` refuses it until its owner signs it as public.
+reads values, and its draft is marked so that `publish` refuses it until its owner signs it as public.
 """
 
 import json
@@ -44,9 +44,9 @@ PUBLIC = """\
 drafted_from_data = true
 signed_public_by = {name}
 """
-MOST_VALUES = 200
+MAX_DRAFT_VALUES = 200
 MANY_CELLS = 2**20
-MOST_QUANTILES = 1000
+MAX_QUANTILES = 1000
 WANTED_BINS = 50
 
 
@@ -98,8 +98,8 @@ def _check_public(*, from_data: bool, public: str | None, quantiles: int | None)
             "itself. If it is, say so with --from-data --public 'YOUR NAME'; else declare edges that are known"
         )
         raise InputError(msg)
-    if not isinstance(quantiles, int) or not 2 <= quantiles <= MOST_QUANTILES:
-        msg = f"quantiles must be a whole number of bins from 2 to {MOST_QUANTILES}, got {quantiles!r}"
+    if not isinstance(quantiles, int) or not 2 <= quantiles <= MAX_QUANTILES:
+        msg = f"quantiles must be a whole number of bins from 2 to {MAX_QUANTILES}, got {quantiles!r}"
         raise InputError(msg)
 
 
@@ -133,7 +133,7 @@ def _attribute(rows: Rows, name: str, *, from_data: bool, quantiles: int | None)
         )
     lines = ["[[attribute]]", f"name = {written}"]
     if guess.kind == "category":
-        values = rows.distinct(name, most=MOST_VALUES) if from_data else None
+        values = rows.distinct(name, most=MAX_DRAFT_VALUES) if from_data else None
         lines += _category(values, from_data=from_data, text=held == "text")
     elif guess.kind == "boolean":
         lines += ['type = "category"', 'values = ["false", "true"]', *_words(held, from_data=from_data)]
@@ -177,7 +177,7 @@ def _category(values: Sequence[str] | None, *, from_data: bool, text: bool) -> l
         bare = sorted({value.strip(BLANKS) for value in values} - {""})
         trim = ["trim = true"] if bare != sorted(set(values) - {""}) else []
         return ['type = "category"', f"values = {json.dumps(bare, ensure_ascii=False)}", *trim, 'unknown = "drop"']
-    why = f"   # more than {MOST_VALUES} values: too many to list, or free text" if from_data else ""
+    why = f"   # more than {MAX_DRAFT_VALUES} values: too many to list, or free text" if from_data else ""
     other = '         # or "integer", "float", "date"' if text else ""
     return [f'type = "category"{other}', f'# values = ["?", "?"]{why}', 'unknown = "drop"']
 

@@ -1,4 +1,4 @@
-"""Epsilon and delta as exact rationals: what a user writes enters, a `Fraction` or a one-line error leaves."""
+"""Epsilon and delta as exact rationals, parsed from what a user writes."""
 
 import re
 from decimal import Decimal
@@ -8,17 +8,17 @@ import numpy as np
 
 from dpcube.core.errors import InputError
 
-SMALLEST = Fraction(1, 10**6)
-LARGEST = Fraction(50)
-"""What a user may ask for a whole job."""
+MIN_EPSILON = Fraction(1, 10**6)
+MAX_EPSILON = Fraction(50)
+"""Range of the epsilon of a whole job."""
 
-SMALLEST_SHARE = Fraction(1, 10**9)
-LARGEST_SHARE = Fraction(100)
-"""What the sampler accepts: inside a job a region may be measured with a small share of the whole."""
+MIN_SHARE = Fraction(1, 10**9)
+MAX_SHARE = Fraction(100)
+"""Range of the sampler: inside a job a region may be measured with a small share of the whole epsilon."""
 
-SMALLEST_DELTA = Fraction(1, 10**30)
-LARGEST_DELTA = Fraction(1, 1000)
-"""What may be asked where delta is not 0. From about 1 in the number of rows on, delta protects nobody."""
+MIN_DELTA = Fraction(1, 10**30)
+MAX_DELTA = Fraction(1, 1000)
+"""Range of a delta that is not 0. From about 1 over the number of rows on, delta protects nobody."""
 
 _LONGEST = 100
 # ASCII digits only, and at most four of exponent: 1e-999999999 would otherwise build a number of a billion digits.
@@ -33,7 +33,7 @@ def parse_epsilon(value: str | int | float | Decimal | Fraction) -> Fraction:
     (Fraction(1, 10), Fraction(1, 5), Fraction(1, 1000))
     """
     epsilon = _exact(value)
-    if not SMALLEST <= epsilon <= LARGEST:
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         message = f"epsilon {_shown(value)} is not between 0.000001 and 50; {_REMEDY}"
         raise InputError(message)
     if _bits(epsilon) > 4 * _LONGEST:
@@ -54,7 +54,7 @@ def parse_delta(value: str | int | float | Decimal | Fraction) -> Fraction:
     except InputError:
         message = f"delta cannot be read; {remedy}"
         raise InputError(message) from None
-    if not SMALLEST_DELTA <= delta <= LARGEST_DELTA or _bits(delta) > 4 * _LONGEST:
+    if not MIN_DELTA <= delta <= MAX_DELTA or _bits(delta) > 4 * _LONGEST:
         message = f"delta {_shown(value)} is not between 1e-30 and 0.001, or too long; {remedy}"
         raise InputError(message)
     return delta
@@ -65,7 +65,7 @@ def check_share(epsilon: object) -> None:
     if not isinstance(epsilon, Fraction):
         message = f"noise takes epsilon as a Fraction, got a {type(epsilon).__name__}; pass it through parse_epsilon"
         raise InputError(message)
-    if not SMALLEST_SHARE <= epsilon <= LARGEST_SHARE:
+    if not MIN_SHARE <= epsilon <= MAX_SHARE:
         message = (
             f"noise cannot be drawn at epsilon {_shown(epsilon)}: it must be from 1e-9 to 100; "
             f"ask for fewer or larger shares of the budget"

@@ -1,20 +1,20 @@
-"""Every error a user can meet.
+"""The exceptions of dpcube.
 
     DpcubeError
-    ├── InputError          bad input: the caller can mend it (exit code 2)
-    │   ├── DomainError     a domain, attribute or box that cannot be
-    │   ├── QueryError      a question the cube cannot be asked
+    ├── InputError          bad input: the caller can correct it (exit code 2)
+    │   ├── DomainError     an invalid domain, attribute or box
+    │   ├── QueryError      a query that the cube cannot answer
     │   ├── SourceError     a table that cannot be read as declared
-    │   └── ReleaseFileError  a file that is not a whole, honest release
+    │   └── ReleaseFileError  a damaged or inconsistent release file
     ├── RefusedError        a well-formed request that is refused (exit code 1)
-    │   ├── BudgetError     more privacy than is left
+    │   ├── BudgetError     more privacy budget than is left
     │   ├── EmptyTotalError a release stopped at its total, which is not above its error
     │   ├── KeptReleaseError  a release that was made, but not written or recorded as asked
     │   ├── LedgerError     a ledger that cannot be trusted or written
     │   ├── LinkageError    a peer, or a session with one, that cannot be trusted or ended early
     │   └── MemoryLimitError  more memory than is there
     ├── CompilerError       machine code for a loop could not be made on this machine (exit code 1)
-    └── HiddenError         a fault near private rows, of which only the place is told (exit code 1)
+    └── HiddenError         an internal error near private rows, of which only the place is shown (exit code 1)
 
 Messages name the object, the offending value, what is allowed and the remedy. They never contain a row, a value
 read from a row, or an exact count: an error message is an output like any other.
@@ -24,7 +24,7 @@ from pathlib import Path
 
 
 class DpcubeError(Exception):
-    """Anything dpcube raises on purpose."""
+    """Base class of all errors that dpcube raises."""
 
 
 class InputError(DpcubeError):
@@ -32,11 +32,11 @@ class InputError(DpcubeError):
 
 
 class DomainError(InputError):
-    """A domain, attribute, box or partitioning that cannot be."""
+    """An invalid domain, attribute, box or partitioning."""
 
 
 class QueryError(InputError):
-    """A question the cube cannot be asked."""
+    """A query that the cube cannot answer."""
 
 
 class SourceError(InputError):
@@ -44,7 +44,7 @@ class SourceError(InputError):
 
 
 class ReleaseFileError(InputError):
-    """A file that is not a whole, honest release."""
+    """A damaged or inconsistent release file."""
 
 
 class RefusedError(DpcubeError):
@@ -88,4 +88,4 @@ class CompilerError(DpcubeError):
 
 
 class HiddenError(DpcubeError):
-    """A fault in code that handles private rows: what it said is kept back, for it may have quoted one."""
+    """An internal error in code that handles private rows: its text is withheld, because it may quote one."""

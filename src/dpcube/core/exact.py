@@ -1,9 +1,9 @@
-"""Exact data that cannot be seen: `DenseCounts`, an array of every cell, and `SparseRows`, the occupied cells alone.
+"""Hidden exact data: `DenseCounts`, an array of every cell, and `SparseRows`, the occupied cells alone.
 
-Both answer what the gate asks: totals, marginals, box sums, a coarser cube, a private selection. Whoever holds exact
-numbers may be a frame in somebody's traceback, so nobody holds the arrays: they are in the closure of a function, where
-no repr, no format, no walk over attributes and no serialiser comes across them. What the gate needs is done here,
-behind the seal (`core/seal.py`), and only what noise was added to leaves.
+Both compute what the gate requests: totals, marginals, box sums, a coarser cube, a private selection. A frame with a
+reference to exact numbers may appear in a traceback, so no object has the arrays as attributes: they are in the closure
+of a function, where no repr, no format, no walk over attributes and no serialiser finds them. The computations of the
+gate are done here, behind the seal (`core/seal.py`), and only noisy results leave.
 """
 
 import math
@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Box, Boxes, box_sums
 from dpcube.core.candidates import Candidates
-from dpcube.core.counter import MOST_TABLE_CELLS
+from dpcube.core.counter import MAX_TABLE_CELLS
 from dpcube.core.errors import InputError
 from dpcube.core.regions import RegionTree
 from dpcube.core.seal import sealed
-from dpcube.core.selection import chosen
+from dpcube.core.selection import selected
 from dpcube.core.unique import Unique
 
 _Axes = tuple[int, ...]
 Codes = Sequence[NDArray[Any]]
-MOST_KEPT = 2**24
-"""Cells of exact marginals that are kept for the next selection: candidates come again, round after round."""
+MAX_CACHED_CELLS = 2**24
+"""Cells of exact marginals that are cached for the next selection: candidates are scored again, round after round."""
 BLOCK_ROWS = 2**16
 """Rows at a time: half a megabyte a column."""
 
@@ -38,7 +38,7 @@ class ExactData(Unique):
     __slots__ = ("shape",)
     _what: ClassVar[str]
     by_cells: ClassVar[bool]
-    """Whether the cube is materialised: an array of its cells is no more than what is held already."""
+    """Whether the cube is materialised: an array of its cells takes no more memory than its counts."""
     shape: tuple[int, ...]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -129,7 +129,7 @@ class DenseCounts(ExactData):
     @sealed
     def selected(self, candidates: Candidates, noise: Ints) -> Ints:
         """Return the highest of scores and noise, for each question."""
-        return chosen(candidates.scores(self._hold()), noise, sizes=candidates.sizes)
+        return selected(candidates.scores(self._hold()), noise, sizes=candidates.sizes)
 
     @sealed
     def plus(self, noise: Ints) -> Ints:
@@ -179,7 +179,7 @@ class SparseRows(ExactData):
 
     @sealed
     def marginal(self, axes: _Axes) -> DenseCounts:
-        """Return the counts of a table of at most MOST_TABLE_CELLS cells."""
+        """Return the counts of a table of at most MAX_TABLE_CELLS cells."""
         self._check_cells(math.prod(self.shape[axis] for axis in axes), len(axes))
         return DenseCounts(self._table(axes))
 
@@ -211,11 +211,11 @@ class SparseRows(ExactData):
     @sealed
     def selected(self, candidates: Candidates, noise: Ints) -> Ints:
         """Return the highest of scores and noise, for each question."""
-        return chosen(candidates.scores_of(_CountedRows(self)), noise, sizes=candidates.sizes)
+        return selected(candidates.scores_of(_CountedRows(self)), noise, sizes=candidates.sizes)
 
     def _check_cells(self, cells: int, axes: int) -> None:
-        if cells > MOST_TABLE_CELLS:
-            msg = f"a table over {axes} axes has {cells:,} cells; at most {MOST_TABLE_CELLS:,} are counted at once"
+        if cells > MAX_TABLE_CELLS:
+            msg = f"a table over {axes} axes has {cells:,} cells; at most {MAX_TABLE_CELLS:,} are counted at once"
             raise InputError(msg)
 
     @sealed
@@ -223,7 +223,7 @@ class SparseRows(ExactData):
         kept = self._kept()
         if axes not in kept:
             table = self._counted(axes, None)
-            if sum(one.size for one in kept.values()) + table.size > MOST_KEPT:
+            if sum(one.size for one in kept.values()) + table.size > MAX_CACHED_CELLS:
                 kept.clear()
             kept[axes] = table
         return kept[axes]

@@ -1,15 +1,15 @@
-"""Whether a release can be made at all, from public facts alone: `release` and `plan` refuse by the same rules.
+"""Feasibility of a release from public facts alone: `release` and `plan` refuse by the same rules.
 
-Enters: a domain, an epsilon, how much memory there is. Leaves: nothing, or one error that says what is allowed. Also
-here: the share of an epsilon that goes to the total first, and the error of that total (`core/total_first.py`).
+The checks concern the domain, the epsilon and the free memory, and raise an error that says what is allowed. Also here:
+the share of an epsilon that goes to the total first, and the error of that total (`core/total_first.py`).
 """
 
 import math
 from fractions import Fraction
 
-from dpcube.core.boxes import MOST_CELLS
+from dpcube.core.boxes import MAX_LABELLED_CELLS
 from dpcube.core.domain import Domain
-from dpcube.core.epsilon import SMALLEST
+from dpcube.core.epsilon import MIN_EPSILON
 from dpcube.core.errors import DomainError, InputError, MemoryLimitError
 from dpcube.core.memory import available_bytes, in_words
 
@@ -17,12 +17,12 @@ ANSWER_BYTES = 28
 """A cell's exact count, and its row of the engine's answer."""
 TOTAL_SHARE = Fraction(1, 17)
 """Part of a release's epsilon for the total that is drawn first: 2^36 units where the strategy's rest is 2^40."""
-MISSED = 0.05  # how often the total of an empty table is further off than its error
+TOTAL_ERROR_CHANCE = 0.05  # how often the total of an empty table is further off than its error
 
 
 def check_drawable(epsilon: Fraction, max_rows: int) -> None:
     """Refuse an epsilon so small for each row that no strategy's share of it could be drawn."""
-    if epsilon / max_rows < SMALLEST:
+    if epsilon / max_rows < MIN_EPSILON:
         msg = f"epsilon {epsilon} for {max_rows} rows a unit is less than 0.000001 a row; lower max_rows"
         raise InputError(msg)
 
@@ -42,8 +42,10 @@ def check_fits(domain: Domain, *, peak_bytes: int) -> None:
     # Counting comes first: its engine has half of what is free, and a row for each cell that holds any takes the rest.
     needed = max(peak_bytes, 2 * ANSWER_BYTES * domain.size)
     available = available_bytes()
-    fits = MOST_CELLS if available is None else max(1, min(MOST_CELLS, domain.size * available // needed))
-    if domain.size <= MOST_CELLS and (available is None or needed <= available):
+    fits = (
+        MAX_LABELLED_CELLS if available is None else max(1, min(MAX_LABELLED_CELLS, domain.size * available // needed))
+    )
+    if domain.size <= MAX_LABELLED_CELLS and (available is None or needed <= available):
         return
     widest = max(domain.attributes, key=lambda attribute: attribute.size)
     msg = (
@@ -55,7 +57,7 @@ def check_fits(domain: Domain, *, peak_bytes: int) -> None:
 
 
 def error_of_total(epsilon: Fraction, max_rows: int) -> int:
-    """Return the least t for which noise at this epsilon is beyond t, up or down, with a chance of at most `MISSED`.
+    """Return the least t for which noise at this epsilon is beyond t, up or down, at most at `TOTAL_ERROR_CHANCE`.
 
     Of the two-sided geometric with ratio q, P(|z| > t) is 2 q^(t + 1) / (1 + q).
 
@@ -63,4 +65,4 @@ def error_of_total(epsilon: Fraction, max_rows: int) -> int:
     60
     """
     alpha = float(epsilon / max_rows)
-    return max(0, math.ceil(math.log(2 / (MISSED * (1 + math.exp(-alpha)))) / alpha) - 1)
+    return max(0, math.ceil(math.log(2 / (TOTAL_ERROR_CHANCE * (1 + math.exp(-alpha)))) / alpha) - 1)

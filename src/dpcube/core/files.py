@@ -1,4 +1,4 @@
-"""How a new file appears: whole, under a name that was free, or not at all."""
+"""Atomic creation of a new file: complete, under a name that was free, or not at all."""
 
 import errno
 import os

@@ -1,8 +1,8 @@
 """The gate: the one mechanism between exact data and strategies, which see it as a `NoisyCounter` and nothing more.
 
-It charges the budget, then adds noise. No frame of the gate ever holds an exact number: the data stay hidden
-(`core/exact.py`), and noise goes to them. What may fail is tried before the charge: the exact answer of a call is
-worked out first, and stays hidden if the call is refused.
+It charges the budget, then adds noise. No frame of the gate ever refers to an exact number: the data stay hidden
+(`core/exact.py`), and the noise is passed to them. Whatever may fail runs before the charge: the exact answer of a call
+is computed first, and stays hidden if the call is refused.
 """
 
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ from dpcube.core.unique import Unique
 class Gate(Unique):
     """A `NoisyCounter` over exact data, dense or sparse.
 
-    Proof. One row is in one cell of the cube, so it changes the count of each box that holds that cell by one, and a
+    Proof. One row is in one cell of the cube, so it changes the count of each box that contains that cell by one, and a
     count with noise P(z) proportional to exp(-e|z|) is e-differentially private; when a person has up to `max_rows`
-    rows, e/max_rows a row protects the person. In a coarser cube a row is in the one cell that its own cell is put
-    into, so the same holds of its counts. A selection costs what its units say (`core/selection.py`). What the calls of
-    a job cost together, those of coarser cubes too, in one thread or in many, is proved in `core/budget.py`.
+    rows, e/max_rows a row protects the person. In a coarser cube a row is in the one cell that its own cell is mapped
+    to, so the same holds of its counts. A selection costs its units (`core/selection.py`). The total cost of the calls
+    of a job, those of coarser cubes too, in one thread or in many, is proved in `core/budget.py`.
     """
 
     @sealed
@@ -52,7 +52,7 @@ class Gate(Unique):
 
     @property
     def private(self) -> bool:
-        """Whether the noise is the real thing."""
+        """Whether the noise is the exact mechanism."""
         return self._noise.private
 
     @sealed
@@ -72,7 +72,7 @@ class Gate(Unique):
         """Charge the boxes' cells, then return a noisy count of each box; each box has noise of its own."""
         if len(boxes) == 0:
             return np.empty(0, np.int64)
-        units = units.copy()  # what is drawn is what was charged, whoever else holds the array
+        units = units.copy()  # the caller may change its array: the noise must have the units that were charged
         self._budget.check_call(boxes, units)
         counts = self._exact.box_sums(boxes)
         self._budget.charge(boxes, units)
@@ -82,8 +82,8 @@ class Gate(Unique):
     def select(self, candidates: Candidates, units: int) -> NDArray[np.int64]:
         """Charge every cell that a candidate covers, once, then return the candidate selected for each question.
 
-        The noise of a score is for the sensitivity of score differences, so the selection costs what the units say
-        (`core/selection.py`). Whether it is refused depends on what is public alone.
+        The noise of a score is for the sensitivity of score differences, so the selection costs its units
+        (`core/selection.py`). Whether it is refused depends on public facts alone.
         """
         check_candidates(candidates, self.shape)
         self._exact.check_selection(candidates)

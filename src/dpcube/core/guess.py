@@ -1,7 +1,7 @@
-"""What a column may be: its name, or its private values, enter, a kind of attribute and how its text is read leave.
+"""Inference of a column's kind of attribute and of its text format, from its name or from its private values.
 
-A name is public, and what it suggests is no more than a suggestion. What values suggest is as private as they are, and
-goes into drafts that say so (`draft.py`).
+A name is public, and an inference from it is only a suggestion. An inference from values is as private as they are, and
+goes into drafts that are marked so (`draft.py`).
 """
 
 import json
@@ -41,9 +41,9 @@ SIGNS = (
     ("\u20ac", "prefix"),
     ("\u00a3", "prefix"),
 )  # euro, pound
-TOLD = ("format", "decimal", "thousands", "prefix", "suffix")
+FORMAT_KEYS = ("format", "decimal", "thousands", "prefix", "suffix")
 TRUTH_WORDS = (("true", "false"), ("yes", "no"), ("y", "n"), ("ja", "nein"), ("t", "f"))
-LARGEST_GUESS = 2**52
+MAX_GUESSED_NUMBER = 2**52
 BLANK: dict[str, Any] = {"trim": True, "null_text": ("",)}
 ENOUGH_TEXTS = 0.9  # of the texts that are not empty, for a guess
 MANY = 20  # rows, from which on a column of values that are all different is taken for a name of rows
@@ -53,7 +53,7 @@ MANY = 20  # rows, from which on a column of values that are all different is ta
 class Guess:
     """A kind ("integer", "float", "date", "boolean", "category", "identifier"), and how its text is read.
 
-    `others` are readings that would fit as well, in the words of a domain file.
+    `others` are formats that would fit as well, in the words of a domain file.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class Guess:
 
 
 def by_name(column: str) -> Guess:
-    """Return what a column's name suggests.
+    """Return the kind that a column's name suggests.
 
     >>> [by_name(name).kind for name in ("patient_id", "AdmDate", "Age (years)", "isSmoker", "ward")]
     ['identifier', 'date', 'integer', 'boolean', 'category']
@@ -120,7 +120,9 @@ def _told_apart(best: int, guesses: Sequence[Guess], kept: dict[int, int], *, ha
     else:
         plain = guess.kind != "date" or guess.options.get("format", ISO) == ISO
         others = [] if plain else [i for i in alike if i != best]
-    texts = (", ".join(f"{k} = {json.dumps(v)}" for k, v in guesses[i].options.items() if k in TOLD) for i in others)
+    texts = (
+        ", ".join(f"{k} = {json.dumps(v)}" for k, v in guesses[i].options.items() if k in FORMAT_KEYS) for i in others
+    )
     return replace(guess, others=tuple(texts))
 
 
@@ -157,4 +159,4 @@ def read_by(column: str, guess: Guess) -> Attribute:
         # Bins of equal length are found by one division, and those of ten thousand years by as many comparisons.
         return Date(column, "0001-01-01", "9999-12-31", every="week", **options)
     kind = Integer if guess.kind == "integer" else Float
-    return kind(column, -LARGEST_GUESS, LARGEST_GUESS, width=LARGEST_GUESS, **options)
+    return kind(column, -MAX_GUESSED_NUMBER, MAX_GUESSED_NUMBER, width=MAX_GUESSED_NUMBER, **options)

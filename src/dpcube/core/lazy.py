@@ -1,4 +1,4 @@
-"""Names that a package gives without importing their modules: each is imported when it is first asked for."""
+"""Lazy exports of a package: the module of a name is imported when the name is first used."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""How much memory there is, so that a job too large for it is refused before anything is spent.
+"""Available memory, so that a job too large for it is refused before anything is spent.
 
 The least of what the machine has free, what each control group that this process is in allows (a container's, of either
 version, and those around it), and what the process's own limits (`ulimit -v`, `ulimit -d`) leave it.
@@ -34,13 +34,13 @@ _NO_LIMIT = 2**60
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """Return the memory that can still be used, by everyone's account; None if unknown. `root` is for tests."""
+    """Return the free memory by the least of all limits; None if unknown. `root` is for tests."""
     limits = [*_meminfo(root), *_control_groups(root), *_own_limits(root)]
     return max(min(limits), 0) if limits else None
 
 
 def check_memory(needed: int, *, what: str, remedy: str) -> None:
-    """Raise MemoryLimitError when `needed` bytes are not there."""
+    """Raise MemoryLimitError if fewer than `needed` bytes are available."""
     available = available_bytes()
     if available is not None and needed > available:
         msg = f"{what} needs about {in_words(needed)} of memory and {in_words(available)} is free; {remedy}"
@@ -48,9 +48,9 @@ def check_memory(needed: int, *, what: str, remedy: str) -> None:
 
 
 def half_of_free() -> str:
-    """Return half of the memory that is free as DuckDB's `memory_limit`: what it cannot hold goes to its files.
+    """Return half of the free memory as DuckDB's `memory_limit`; beyond it DuckDB spills to files.
 
-    By itself it would take up to 80% of the machine's, whatever else is there.
+    Its default is 80% of the machine's memory, whatever else is in use.
     """
     free = available_bytes()
     return "40%" if free is None else f"{max(free // 2, LEAST_FOR_DUCKDB) // 2**20}MiB"

@@ -1,6 +1,6 @@
-"""Exact noise: a rational epsilon and a source of random words enter, signed integers leave.
+"""Exact two-sided geometric (discrete Laplace) noise for a rational epsilon, from random words.
 
-The law is the two-sided geometric (discrete Laplace), P(z) proportional to q^|z| with q = exp(-epsilon).
+The law is P(z) proportional to q^|z| with q = exp(-epsilon).
 
 Proof that the sampler has exactly this law, given independent uniform words:
 
@@ -48,7 +48,7 @@ _CHUNK_WORDS = 1 << 15
 
 
 class Noise(Protocol):
-    """What the gate adds to exact counts."""
+    """A source of the noise that the gate adds to exact counts."""
 
     @property
     def private(self) -> bool:
@@ -77,7 +77,7 @@ class ExactNoise:
 
     @property
     def private(self) -> bool:
-        """True: nobody can foresee or repeat this noise."""
+        """True: this noise can be neither predicted nor repeated."""
         return True
 
     def draw(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
@@ -88,13 +88,13 @@ class ExactNoise:
 
 @sealed
 def check_can_draw() -> None:
-    """Draw once for nothing, so that whatever drawing needs is imported, compiled and found to work by now."""
+    """Draw once and discard it, so that all that drawing needs is imported, compiled and known to work by now."""
     drawn = False
     with suppress(Exception):
         ExactNoise().draw(Fraction(1), 1)
         drawn = True
     if not drawn:
-        msg = "noise cannot be drawn here, for memory or the compiler of loops (Numba) failed; run: dpcube compile"
+        msg = "noise cannot be drawn here, because memory or the compiler of loops (Numba) failed; run: dpcube compile"
         raise CompilerError(msg)
 
 

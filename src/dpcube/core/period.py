@@ -1,12 +1,12 @@
-"""A period: the rows whose value of a column lies in a range, as the gate selects them and the ledger keeps them.
+"""A period: the rows whose value of a column lies in a range, as the gate selects them and the ledger records them.
 
 Two periods are compared by the numbers at their ends only if both read the same column in the same way: otherwise one
-row may have two values, lie in both ranges though they do not meet, and pay twice. So a period holds the column of the
-table itself, whatever an attribute calls it, and the complete reading of its text; the ledger takes periods of
-different readings for periods of different columns, whose charges add up. The text of a query is part of a reading:
-by another query the column may hold another value of the same row. The type of the column is not, for a value is of one
-period in columns of every type (`domain.written`), and a library may infer the type from the rows: if it counted,
-one row could decide whether the charges of others add up. An entry without a reading is of the plain one: text as it
+row may have two values, lie in both ranges though they are disjoint, and be charged twice. So a period holds the column
+of the table itself, whatever an attribute calls it, and the complete reading of its text; the ledger takes periods of
+different readings for periods of different columns, whose charges add up. The text of a query is part of a reading: by
+another query the column may hold another value of the same row. The type of the column is not, for a value is of one
+period in columns of every type (`domain.written`), and a library may infer the type from the rows: if it counted, one
+row could decide whether the charges of others add up. An entry without a reading is of the plain one: text as it
 stands, days as YYYY-MM-DD, and moments by their day in UTC.
 """
 

@@ -1,6 +1,6 @@
-"""Cryptographically strong random words: an AES-256-CTR key stream enters, NumPy arrays of uniform words leave.
+"""Cryptographically strong random words: NumPy arrays of uniform words from an AES-256-CTR key stream.
 
-There is no seed and no way to give one: key and first counter block come from the operating system. Distinguishing
+There is no seed and no way to set one: key and first counter block come from the operating system. Distinguishing
 these words from uniform ones means breaking AES-256; the noise law proved in `dpcube.core.noise` is exact up to
 that assumption alone.
 """
@@ -23,7 +23,7 @@ _ZEROS = memoryview(bytes(1 << 17))
 
 
 class WordSource(Protocol):
-    """Whatever fills arrays with independent uniform 32-bit words."""
+    """A source that fills arrays with independent uniform 32-bit words."""
 
     def fill(self, words: NDArray[np.uint32], /) -> None:
         """Overwrite `words` with fresh ones."""

@@ -16,10 +16,10 @@ from dpcube.core.boxes import Boxes
 from dpcube.core.compiled import compiled
 from dpcube.core.errors import DomainError
 
-MOST_REGIONS = 2**23
+MAX_REGIONS = 2**23
 """Nodes of one tree, about a hundred bytes each."""
-MOST_SIZE = 2**61
-"""Cells of a cube whose boxes are counted so: twice the number of cells of any box is a 64-bit integer."""
+MAX_GRID_CELLS = 2**61
+"""Cells of a cube with a region tree: twice the number of cells of any box is a 64-bit integer."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -35,8 +35,8 @@ class RegionTree:
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
-        if math.prod(shape) > MOST_SIZE:
-            msg = f"a cube of shape {shape} has more than 2^61 cells, too many to tell its boxes apart"
+        if math.prod(shape) > MAX_GRID_CELLS:
+            msg = f"a cube of shape {shape} has more than 2^61 cells; use wider bins or fewer attributes"
             raise DomainError(msg)
         self.shape = tuple(shape)
         self.lower, self.upper = (np.zeros((2**6, len(shape)), np.int64) for _ in range(2))
@@ -81,8 +81,8 @@ class RegionTree:
         return self.lower, self.upper, self.half, self.axis, self.place
 
     def _grow(self) -> None:
-        if len(self.half) >= MOST_REGIONS:
-            msg = f"boxes cut the cube into more than {MOST_REGIONS // 2:,} regions; ask for fewer, or for boxes that "
+        if len(self.half) >= MAX_REGIONS:
+            msg = f"boxes cut the cube into more than {MAX_REGIONS // 2:,} regions; ask for fewer, or for boxes that "
             msg += "nest or lie apart"
             raise DomainError(msg)
         grown = [np.concatenate([array, np.zeros_like(array)]) for array in self._nodes()]

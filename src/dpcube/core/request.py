@@ -1,7 +1,4 @@
-"""What a curator asks for, checked before any row is read: whom to protect, which rows, where the ledger is.
-
-Enters: what the caller wrote. Leaves: values that are valid, or one error that says what is allowed.
-"""
+"""The terms of a release, validated before any row is read: privacy unit, period, and location of the ledger."""
 
 import glob
 import hashlib
@@ -32,7 +29,7 @@ from dpcube.core.sources.open import is_address
 
 
 class LedgerLocation(Enum):
-    """Where a ledger is when the caller does not say."""
+    """Default location of a ledger."""
 
     BESIDE_TABLE = "beside the table"
 
@@ -40,13 +37,13 @@ class LedgerLocation(Enum):
 Bound = int | str | date
 COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
 PLAIN_LINES = CsvDialect()
-MOST_ROWS_OF_A_UNIT = 2**20
-LONGEST_READING = 1000  # characters of one that a ledger keeps; of a longer one it keeps the digest
+MAX_UNIT_ROWS = 2**20
+MAX_READING_LENGTH = 1000  # characters that a ledger records; of a longer one it records the digest
 
 
 @dataclass(frozen=True, slots=True)
 class PrivacyUnit:
-    """Whom a release protects: one row, or all rows of one value of `column`, of which `max_rows` are kept.
+    """The privacy unit: one row, or all rows of one value of `column`, of which at most `max_rows` are counted.
 
     A row without a unit (null in `column`) is dropped, or with `null="each"` counts as a unit of its own.
     """
@@ -56,8 +53,8 @@ class PrivacyUnit:
     null: Literal["drop", "each"] = "drop"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= MOST_ROWS_OF_A_UNIT:
-            msg = f"max_rows must be a whole number from 1 to {MOST_ROWS_OF_A_UNIT}, got {self.max_rows!r}"
+        if not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= MAX_UNIT_ROWS:
+            msg = f"max_rows must be a whole number from 1 to {MAX_UNIT_ROWS}, got {self.max_rows!r}"
             raise InputError(msg)
         if self.column is None and (self.max_rows != 1 or self.null != "drop"):
             msg = (
@@ -85,7 +82,7 @@ class Range:
     query: str | None = None
 
     @classmethod
-    def of(
+    def from_request(
         cls,
         period: tuple[str, Bound, Bound] | None,
         domain: Domain,
@@ -128,7 +125,7 @@ class Range:
     def _text(reading: dict[str, object]) -> str:
         """Return a text that is the same for the same reading, and short."""
         text = json.dumps(reading, sort_keys=True) if reading else ""
-        return text if len(text) <= LONGEST_READING else f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
+        return text if len(text) <= MAX_READING_LENGTH else f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
 
     def _reading(self, attribute: Attribute) -> str:
         """Return everything that decides which value a row has, the column apart."""

@@ -1,7 +1,8 @@
-"""The seal around code that handles exact numbers: an exception enters, one that shows none of them leaves.
+"""Sanitised exceptions of code that handles exact numbers: an exception that leaves a sealed function shows none.
 
 A traceback is an output: tools print the locals of every frame in it (rich, cgitb, Sentry, a debugger), and the frames
-inside hold rows and exact counts. So what leaves a sealed function has no frame of it, and leads to no other exception.
+inside have rows and exact counts. So an exception from a sealed function has no frame of it, and no other exception
+as its cause or context.
 
 Proof. What leaves a sealed call is raised by its guard, outside of any handler, after the arguments are gone from the
 guard's frame; its traceback starts there. It is either an error of ours, whose words name no value by the rules of
@@ -28,7 +29,7 @@ HOME = str(Path(__file__).parents[1]) + os.sep
 
 
 def sealed(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Return the function with nothing of what it holds to be seen in an exception that leaves it.
+    """Return the function with sanitised exceptions: none shows a value of its frames.
 
     >>> @sealed
     ... def divide(exact_count: int) -> float:
@@ -39,7 +40,7 @@ def sealed(function: Callable[P, Result]) -> Callable[P, Result]:
     dpcube.core.errors.HiddenError: internal error (ZeroDivisionError); this is a fault in dpcube, please report it
     """
     if isgeneratorfunction(function):
-        message = "a generator's body runs in the hands of others; seal who consumes it"
+        message = "a generator cannot be sealed, because its body runs in the consumer's frames; seal its consumer"
         raise TypeError(message)
     return _guarded(_guarded(function))
 
@@ -58,7 +59,7 @@ def _guarded(function: Callable[P, Result]) -> Callable[P, Result]:
 
 
 def _shown(error: BaseException) -> BaseException:
-    """Return what may be shown of an exception."""
+    """Return the exception as it may be shown."""
     if isinstance(error, DpcubeError):
         error.__cause__ = error.__context__ = error.__traceback__ = None
         error.__notes__ = []
@@ -70,11 +71,11 @@ def _shown(error: BaseException) -> BaseException:
     for kind in (KeyboardInterrupt, GeneratorExit, MemoryError):
         if isinstance(error, kind):
             return kind()
-    return HiddenError(f"internal error ({_told(error)}); this is a fault in dpcube, please report it")
+    return HiddenError(f"internal error ({_kind_and_place(error)}); this is a fault in dpcube, please report it")
 
 
-def _told(error: BaseException) -> str:
-    """Return the kind of an error, and the innermost line of ours that it passed."""
+def _kind_and_place(error: BaseException) -> str:
+    """Return the kind of an error, and the innermost line of dpcube in its traceback."""
     place, at = "", error.__traceback__
     while isinstance(at, TracebackType):
         file = at.tb_frame.f_code.co_filename

@@ -1,18 +1,18 @@
-"""The total first: a small part of a release's epsilon says whether the domain counts any rows worth a release.
+"""A noisy total before the strategy: a small part of the epsilon detects a domain that does not match the table.
 
-A domain that reads a table wrongly (dates in another format, another delimiter) counts next to nothing, and whoever
-finds out from the release has spent it all. So the total of the cube is drawn first, with `TOTAL_SHARE` of the epsilon,
-and a release whose noisy total is not above its error stops there, the rest of its charge given back. One that goes on
-keeps the total as the first measurement of its transcript, and every estimate uses it.
+A domain that does not match its table (dates in another format, another delimiter) counts next to nothing, and a
+release would waste its budget. So the total of the cube is measured first, with `TOTAL_SHARE` of the epsilon. If it is
+not above its error, the release stops and the rest of its charge is given back. Otherwise the total is the first
+measurement of the transcript, and every estimate uses it.
 
 Proof. The total is the count of one cell that holds every row. One row changes it by one, a unit by `max_rows` at most,
 and noise at e/max_rows costs e (`gate.py`): this costs its own epsilon, charged with the rest before it is drawn.
-Whether the release goes on is computed from that noisy number and public facts, and costs nothing more. If it goes on,
-the strategy has a gate of its own with the rest. What is published is the pair of both outputs, the noisy total and the
-strategy's transcript (`Transcript.after_total`). Their noises are independent, so the probability of the pair is that
-of the total times that of the transcript, and the two losses add up: sequential composition, to the release's epsilon,
-whatever the total said. Nothing else is seen of the rows on the way. A stopped release publishes the total, in its
-message, and nothing else: it costs the total's part.
+Whether the release continues is computed from that noisy number and public facts, and costs nothing more. If it
+continues, the strategy has a gate of its own with the rest. What is published is the pair of both outputs, the noisy
+total and the strategy's transcript (`Transcript.after_total`). Their noises are independent, so the probability of the
+pair is that of the total times that of the transcript, and the two losses add up: sequential composition, to the
+release's epsilon, whatever the total is. Nothing else is computed from the rows meanwhile. A stopped release publishes
+the total, in its message, and nothing else: it costs the total's part.
 """
 
 from fractions import Fraction

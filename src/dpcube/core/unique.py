@@ -1,7 +1,4 @@
-"""Things of which there must be one: what would spend or draw twice if it were copied, pickled or forked.
-
-Enters: nothing. Leaves: the name of this process, and a base class whose copies are refused.
-"""
+"""Base class of objects that are never copied, pickled or forked, because the copy would spend or draw again."""
 
 import os
 from typing import NoReturn
@@ -20,7 +17,7 @@ class Unique:
 
 
 def this_process() -> tuple[int, int]:
-    """Return what tells this process from every other that comes from the same one by forks."""
+    """Return an identifier of this process that differs from that of any process forked from or before it."""
     # The process number alone is not enough: a grandchild may be given the number of a dead ancestor.
     return os.getpid(), _forks
 

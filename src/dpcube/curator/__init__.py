@@ -1,7 +1,7 @@
-"""TRUSTED. Private rows are opened here and nowhere else; what leaves is noisy.
+"""TRUSTED. `publish` and `explain`, the entry points to private rows; their results are noisy.
 
-The names below are imported when they are asked for: `publish` knows strategies and releases, and whoever imports the
-gate or the sources alone must not come to know them (tests/architecture/test_trusted.py counts what is loaded).
+The names below are imported when they are first used: `publish` depends on strategies and releases, and importing the
+gate or the sources alone must not load them (tests/architecture/test_trusted.py counts what is loaded).
 """
 
 from importlib import import_module

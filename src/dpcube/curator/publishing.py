@@ -1,13 +1,13 @@
-"""Publish: from a private table to a release, in the one order that is safe.
+"""`publish`: a differentially private release of a private table, in the one order of steps that is safe.
 
-Enters: a table, its declared domain, an epsilon. Leaves: a `Release`. The request is checked, the ledger included, the
-rows are counted, the budget is charged on disk, and only then is noise drawn.
+The terms are validated, including the ledger; the rows are counted; the budget is charged on disk; and only then is
+noise drawn.
 
-What a release costs. Counting reads rows and lets nothing out. The strategy sees a gate that spends the job's epsilon
-and no more (`core/gate.py`, `core/budget.py`); whatever follows is computed from what the gate let out. If the
-total comes first, it and the strategy have parts of the epsilon that add up to it, and the transcript holds both
-(`core/total_first.py`). So each release costs the unit it protects at most its epsilon, and releases add up in the
-ledger (`core/ledger/ledger.py`).
+Privacy. Counting reads rows and outputs nothing. The strategy sees a gate that spends the job's epsilon and no more
+(`core/gate.py`, `core/budget.py`); whatever follows is post-processing of the gate's output. If a noisy total comes
+first, it and the strategy have parts of the epsilon that add up to it, and the transcript contains both
+(`core/total_first.py`). So each release costs its privacy unit at most its epsilon, and releases compose in the ledger
+(`core/ledger/ledger.py`).
 """
 
 import hashlib
@@ -79,30 +79,30 @@ def publish(
 
     `source` is the path of CSV or Parquet files, an Arrow, pandas or Polars table, a table or a `query` in PostgreSQL
     or Spark (`sources.open_rows` says how to name one), or a NumPy array of counts in the shape of the domain. `domain`
-    is a Domain or the path of a domain file. Whatever the rows hold, the release costs `epsilon` and is as likely to
-    fail with them as without them. `ledger` is the file that keeps account: by default TABLE.ledger beside a table of
-    files, made by the first release with `total` (its own epsilon unless given). A table in memory and the address of a
-    database need one named, the same for every release of these rows; None keeps none, and the release says so. `unit`
-    names the column whose values are protected, each with at most `max_rows` rows, and `period` (column, first, last)
-    releases only the rows of a range; if the column is an attribute, its text is read as the attribute's. A table of
-    more attributes than one cube can hold is released as cuboids, tables over few attributes each (docs/wide.md), and
-    two or three attributes of very many cells as boxes alone (docs/grids.md). With `even_if_empty=False`, as the
-    command has it, a seventeenth of the epsilon goes to the total first. Unless that is above its error the release
-    stops with the rest uncharged (EmptyTotalError); otherwise the total is the first measurement of the release.
-    `progress` is told what is being done, never how much of it.
+    is a Domain or the path of a domain file. Whatever the rows are, the release costs `epsilon`, and its chance of
+    failure does not depend on them. `ledger` is the file that records what is spent: by default TABLE.ledger beside a
+    table of files, made by the first release with `total` (its own epsilon unless given). A table in memory and the
+    address of a database need one named, the same for every release of these rows; with None the release is marked as
+    unaccounted. `unit` names the column whose values are protected, each with at most `max_rows` rows, and `period`
+    (column, first, last) releases only the rows of a range; if the column is an attribute, its text is read as the
+    attribute's. A table of more cells than one cube can have is released as cuboids, marginals over few attributes each
+    (docs/wide.md), and two or three attributes of very many cells as counts of boxes (docs/grids.md). With
+    `even_if_empty=False`, the default of the command, a seventeenth of the epsilon goes to the total first. Unless that
+    is above its error the release stops with the rest uncharged (EmptyTotalError); otherwise the total is the first
+    measurement of the release. `progress` is called with the name of each step, never with an amount.
     """
     domain = _declared(domain)
-    amount, chosen = parse_epsilon(epsilon), releasing_strategy(strategy, domain)
+    amount, fitted = parse_epsilon(epsilon), releasing_strategy(strategy, domain)
     allowed = None if total is None else parse_epsilon(total)
     protected = PrivacyUnit(unit, max_rows, null_unit)
-    rows_of = Range.of(period, domain, csv, query)
+    rows_of = Range.from_request(period, domain, csv, query)
     spell = None if rows_of is None else rows_of.period()
     check_drawable(amount, protected.max_rows)
     check_public(domain)
     check_domain(domain)
-    check_parameters(chosen.parameters())
-    peak_bytes = chosen.peak_bytes(domain.shape)
-    check_room(chosen, domain)
+    check_parameters(fitted.parameters())
+    peak_bytes = fitted.peak_bytes(domain.shape)
+    check_room(fitted, domain)
     if save_to is not None:
         check_writable(Path(save_to), needed=(peak_bytes - STARTING) // 4)
     place = ledger_path(ledger, source, unit=unit)
@@ -110,29 +110,29 @@ def publish(
         check_left(place, amount, total=allowed, unit=unit, period=spell)
     named = source if isinstance(source, str | PathLike) else None
     source = pinned(source)
-    noted = _noted(purpose, source, query)
+    recorded = _recorded_purpose(purpose, source, query)
     check_can_draw()
     progress("counting the rows")
-    counted: Callable[..., ExactData] = _counted_alike if chosen.store == "rows" else _counted
+    counted: Callable[..., ExactData] = _counted_rows if fitted.store == "rows" else _counted
     exact = counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
     del source  # which may be an array of exact counts
-    if chosen.store == "rows":
-        _check_room_beside_rows(chosen, domain)
+    if fitted.store == "rows":
+        _check_room_beside_rows(fitted, domain)
     progress("measuring")
     book = None if place is None else open_ledger(place, amount, total=allowed, unit=unit)
     ledger_path(ledger, named, unit=unit)  # again: of two that made ledgers for the same rows at once, one sees it
     digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
-    terms = {"domain": digest, "purpose": noted, "unit": unit, "period": spell}
-    account = LedgerAccount(book, chosen.name, terms)
+    terms = {"domain": digest, "purpose": recorded, "unit": unit, "period": spell}
+    account = LedgerAccount(book, fitted.name, terms)
     rest, noisy_total = _charged(account, exact, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
-    transcript = _measured(chosen, exact, rest, max_rows=protected.max_rows)
+    transcript = _measured(fitted, exact, rest, max_rows=protected.max_rows)
     if noisy_total is not None:
         transcript = transcript.after_total(noisy_total)
     provenance = Provenance(
-        chosen.name,
+        fitted.name,
         amount,
         f"dpcube {__version__}",
-        chosen.parameters(),
+        fitted.parameters(),
         unit=unit,
         max_rows=protected.max_rows,
         period=None if spell is None else spell.words,
@@ -146,18 +146,18 @@ def publish(
     return release
 
 
-def _noted(purpose: str, source: object, query: str | None) -> str:
+def _recorded_purpose(purpose: str, source: object, query: str | None) -> str:
     """Return a purpose as the ledger records it: with the version of a lakehouse table, or the digest of a query.
 
-    With a unit, releases of one ledger by different queries add up; that a column names the same units in all of them
-    is its owner's word, which the digests put on record.
+    With a unit, releases of one ledger by different queries compose; that a column names the same units in all of them
+    is asserted by its owner, and the digests document it.
     """
     read = source.words if isinstance(source, Snapshot) else f"query sha256 {query_digest(query)}" if query else ""
     return f"{purpose} ({read})".strip() if read else purpose
 
 
 def _keep(release: Release, account: LedgerAccount, wanted: Path | None) -> None:
-    """Write a release and record its digest. Whatever fails here, what was measured and charged is kept."""
+    """Write a release and record its digest; if anything fails, the measured and charged release is not lost."""
     place, faults = wanted, []
     if wanted is not None:
         try:
@@ -178,16 +178,18 @@ def _keep(release: Release, account: LedgerAccount, wanted: Path | None) -> None
 
 
 def _check_room_beside_rows(strategy: FittedStrategy, domain: Domain) -> None:
-    """Refuse, before the charge, what the rows leave no room for; how many they are is not said."""
+    """Refuse, before the charge, a release without enough memory beside the rows; their number is not shown."""
     try:
         check_room(strategy, domain)
     except MemoryLimitError:
-        msg = "beside the rows less memory is free than the release may need; nothing was charged; use a larger machine"
+        msg = (
+            "with the rows in memory, less is free than the release may need; nothing was charged; use a larger machine"
+        )
         raise MemoryLimitError(msg) from None
 
 
 def _measured(strategy: FittedStrategy, exact: ExactData, epsilon: Fraction, *, max_rows: int) -> Transcript:
-    """Let a strategy spend an epsilon that has been charged, at the gate."""
+    """Run a strategy at the gate, with an epsilon that has been charged."""
     return strategy.run(Gate(exact, epsilon, max_rows=max_rows))
 
 
@@ -199,7 +201,7 @@ def _charged(
     even_if_empty: bool,
     max_rows: int,
 ) -> tuple[Fraction, int | None]:
-    """Charge a release; return what its strategy may spend, and the noisy total unless it was to go on without.
+    """Charge a release; return the epsilon of its strategy, and the noisy total, if one was requested.
 
     A release that stops at its total has the rest given back (`account.py`).
     """
@@ -229,7 +231,7 @@ def _counted(
 
 
 @sealed
-def _counted_alike(
+def _counted_rows(
     source: object,
     domain: Domain,
     *,
@@ -243,7 +245,7 @@ def _counted_alike(
         counts = count(source, domain, unit=unit, rows_of=rows_of)
         occupied = np.nonzero(counts)
         return SparseRows(domain.shape, occupied, counts[occupied])
-    rows = _chosen(open_rows(source, csv=read_lines(domain, csv), query=query), unit, rows_of)
+    rows = _selected_rows(open_rows(source, csv=read_lines(domain, csv), query=query), unit, rows_of)
     return SparseRows(domain.shape, *rows.count_alike(domain))
 
 
@@ -257,13 +259,15 @@ def count(
     csv: CsvDialect | None = None,
     query: str | None = None,
 ) -> NDArray[np.int64]:
-    """Return the exact count of every cell: for tables that are public. A release hides it, see `publish`."""
+    """Return the exact count of every cell of a public table. For private tables see `publish`."""
     if isinstance(source, np.ndarray):
         if unit.column is not None or rows_of is not None:
-            msg = "an array of counts has no rows to choose by unit or period; pass the table itself"
+            msg = "an array of counts has no rows to select by unit or period; pass the table itself"
             raise InputError(msg)
         return counts_from_array(source, domain)
-    return _chosen(open_rows(source, csv=read_lines(domain, csv), query=query), unit, rows_of).count_cells(domain)
+    return _selected_rows(open_rows(source, csv=read_lines(domain, csv), query=query), unit, rows_of).count_cells(
+        domain
+    )
 
 
 @sealed
@@ -278,7 +282,7 @@ def explain(
     csv: CsvDialect | None = None,
     query: str | None = None,
 ) -> str:
-    """Return the SQL by which `publish` would count a table; no row is read, and nothing is spent.
+    """Return the SQL with which `publish` would count a table; no row is read, and nothing is spent.
 
     For files and frames it is DuckDB's, where `stream` stands for the rows that are read.
     """
@@ -286,9 +290,9 @@ def explain(
     if isinstance(source, np.ndarray):
         msg = "an array of counts is taken as it is, without SQL; pass the table itself"
         raise InputError(msg)
-    rows_of = Range.of(period, domain, csv)
+    rows_of = Range.from_request(period, domain, csv)
     rows = open_rows(source, csv=read_lines(domain, csv), query=query)
-    return _chosen(rows, PrivacyUnit(unit, max_rows, null_unit), rows_of).explain(domain)
+    return _selected_rows(rows, PrivacyUnit(unit, max_rows, null_unit), rows_of).explain(domain)
 
 
 def _declared(domain: Domain | str | Path) -> Domain:
@@ -297,12 +301,12 @@ def _declared(domain: Domain | str | Path) -> Domain:
         return domain
     if isinstance(domain, str | Path):
         return Domain.load(domain)
-    # Only the type is said: in the wrong place the table itself may have been passed.
+    # Only the type is shown: the table itself may have been passed by mistake.
     msg = f"domain must be a Domain or the path of a domain file such as 'visits.toml', got a {type(domain).__name__}"
     raise InputError(msg)
 
 
-def _chosen(rows: Rows, unit: PrivacyUnit, rows_of: Range | None) -> Rows:
+def _selected_rows(rows: Rows, unit: PrivacyUnit, rows_of: Range | None) -> Rows:
     if rows_of is not None:
         rows = rows_of.select(rows)
     if unit.column is not None:

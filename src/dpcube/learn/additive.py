@@ -44,9 +44,9 @@ OWN_SCALE = 1e-3
 """Beside differences of neighbours, the part of a walk's precision that holds its numbers near 0."""
 ROUNDS, STEPS, SETTLED = 12, 25, 0.02
 HALVINGS = 10
-NEAR, LONGEST_STEP = 1e-3, 2.0
+NEAR, MAX_STEP = 1e-3, 2.0
 """A step no longer than the first ends a climb; the second is the longest that is gone: H may change beyond it."""
-MOST_PARAMETERS = 640
+MAX_PARAMETERS = 640
 LEARNT = 0.05
 """A term of which fewer numbers than this were learnt says nothing, and is left out."""
 
@@ -71,7 +71,7 @@ class Evidence:
     share: tuple[Floats, ...]
     noise: tuple[Floats, ...]
 
-    def of(self, chosen: Sequence[int]) -> "Evidence":
+    def subset(self, chosen: Sequence[int]) -> "Evidence":
         """Return the same of some terms only."""
         share, noise = (tuple(of_terms[k] for k in chosen) for of_terms in (self.share, self.noise))
         return Evidence(self.cells, self.weights, self.overall, share, noise)
@@ -108,12 +108,12 @@ def learn_additive(evidence: Evidence, singles: Sequence[Term], pairs: Sequence[
     """
     alone = list(range(len(singles)))
     terms = [*singles, *pairs]
-    first = _fit(evidence.of(alone), singles)
+    first = _fit(evidence.subset(alone), singles)
     chosen = alone + _worth_joining(first.model, evidence, terms, len(singles))
     if len(chosen) > len(alone):
-        first = _fit(evidence.of(chosen), [terms[k] for k in chosen])
+        first = _fit(evidence.subset(chosen), [terms[k] for k in chosen])
     kept = [k for k, learnt in zip(chosen, first.learnt, strict=True) if learnt > LEARNT]
-    model = first.model if len(kept) == len(chosen) else _fit(evidence.of(kept), [terms[k] for k in kept]).model
+    model = first.model if len(kept) == len(chosen) else _fit(evidence.subset(kept), [terms[k] for k in kept]).model
     return _centred(model, evidence)
 
 
@@ -127,7 +127,7 @@ def _worth_joining(model: Additive, evidence: Evidence, terms: Sequence[Term], s
         apart = evidence.share[k] * rows - weights_by(at, expected, size)
         chance = weights_by(at, expected * (1 - expected / np.maximum(evidence.weights, 1e-300)), size)
         found[k] = float((apart**2 / (chance + evidence.noise[k] + 1e-9) - 1)[rows > 0].sum())
-    chosen, room = [], MOST_PARAMETERS - len(model.numbers)
+    chosen, room = [], MAX_PARAMETERS - len(model.numbers)
     for k in sorted(found, key=lambda k: -found[k]):
         if found[k] > 0 and terms[k].size <= room:
             chosen.append(k)
@@ -150,7 +150,7 @@ class _Prior:
     spreads: tuple[float, ...]
 
     @classmethod
-    def of(cls, terms: Sequence[Term]) -> "_Prior":
+    def from_terms(cls, terms: Sequence[Term]) -> "_Prior":
         starts = np.cumsum([1, *(term.size for term in terms)]).tolist()
         spreads = (SPREAD_ALONE if len(term.axes) == 1 else SPREAD_IN_PAIRS for term in terms)
         return cls(tuple(starmap(slice, pairwise(starts))), tuple(map(_precision, terms)), tuple(spreads))
@@ -171,7 +171,7 @@ class _Prior:
 
 def _fit(evidence: Evidence, terms: Sequence[Term]) -> _Fitted:
     """Return the model of these terms, and of how many numbers of each the evidence tells anything."""
-    at, prior = _places(terms, evidence.cells), _Prior.of(terms)
+    at, prior = _places(terms, evidence.cells), _Prior.from_terms(terms)
     starts = np.cumsum([0, 1, *(term.size for term in terms)])
     rows = _sums(at, evidence.weights, starts[-1])
     overall = min(max(evidence.overall, 1e-6), 1 - 1e-6)
@@ -225,7 +225,7 @@ class _Told:
     slope: Floats
 
     @classmethod
-    def of(cls, curved: Floats, apart: Floats, spread: Factor) -> "_Told":
+    def from_curvature(cls, curved: Floats, apart: Floats, spread: Factor) -> "_Told":
         weighed = cho_solve(spread, curved).T
         precision = weighed @ curved
         return cls((precision + precision.T) / 2, weighed @ apart)
@@ -241,10 +241,10 @@ def _climbed(numbers: Floats, data: _Data, prior: Floats) -> tuple[Floats, _Told
 
     least = squares(apart, numbers)
     for _ in range(STEPS):
-        told = _Told.of(curved, apart, spread)
+        told = _Told.from_curvature(curved, apart, spread)
         step = cho_solve(cho_factor(told.precision + prior + 1e-9 * np.eye(len(numbers))), told.slope - prior @ numbers)
         longest = float(np.abs(step).max())
-        for part in min(1.0, LONGEST_STEP / max(longest, 1e-300)) * 0.5 ** np.arange(HALVINGS):
+        for part in min(1.0, MAX_STEP / max(longest, 1e-300)) * 0.5 ** np.arange(HALVINGS):
             reached = numbers + part * step
             apart = data.apart(reached)
             found = squares(apart, reached)
@@ -253,7 +253,7 @@ def _climbed(numbers: Floats, data: _Data, prior: Floats) -> tuple[Floats, _Told
         numbers, least, curved = reached, found, data.curved(reached)
         if longest < NEAR:
             break
-    return numbers, _Told.of(curved, apart, data.spread(curved))
+    return numbers, _Told.from_curvature(curved, apart, data.spread(curved))
 
 
 def _scales(told: _Told, numbers: Floats, prior: _Prior, scales: Floats) -> Floats:

@@ -32,7 +32,7 @@ from dpcube.queries import CountingQueries, Workload
 if TYPE_CHECKING:
     from dpcube.models.cuboids.fitting import CountedTable
 
-MOST_FITTED_ROWS = 2**15
+MAX_FITTED_ROWS = 2**15
 """Rows of cells that a model is fitted on; of more, so many are drawn by their weights, evenly."""
 BYTES_OF_CELL = 48
 """The estimate, its copy without negatives and its order, the copy by class, and sums of it."""
@@ -46,8 +46,8 @@ def class_tables(estimate: Estimate, target: int, features: Features) -> "ClassT
     """Return the tables of an estimate for the class on axis `target`; QueryError if nothing can be learnt."""
     model = estimate.marginal_model
     if model is None:
-        return CellTables.of(estimate, target, features)
-    return ModelTables.of(estimate, model, target, features)
+        return CellTables.from_estimate(estimate, target, features)
+    return ModelTables.from_model(estimate, model, target, features)
 
 
 class ClassTables(ABC):
@@ -109,7 +109,7 @@ class CellTables(ClassTables):
     axes: tuple[int, ...]
 
     @classmethod
-    def of(cls, estimate: Estimate, target: int, features: Features) -> "CellTables":
+    def from_estimate(cls, estimate: Estimate, target: int, features: Features) -> "CellTables":
         """Return the tables of an estimate for the class on axis `target`; QueryError if it holds no rows."""
         cells = math.prod(estimate.shape)
         check_memory(BYTES_OF_CELL * cells, what=f"a cube of {cells:,} cells", remedy="use a larger machine")
@@ -184,7 +184,7 @@ class ModelTables(ClassTables):
     bins: int
 
     @classmethod
-    def of(cls, estimate: Estimate, model: MarginalModel, target: int, features: Features) -> "ModelTables":
+    def from_model(cls, estimate: Estimate, model: MarginalModel, target: int, features: Features) -> "ModelTables":
         """Return the tables of a model for the class on axis `target`; QueryError if nothing tells it."""
         if model.beliefs.total <= 1:
             raise QueryError(NO_ROWS)

@@ -16,7 +16,7 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.learn.features import Features
 from dpcube.learn.model import ClassModel, model_of_rows
 from dpcube.learn.origin import NO_RELEASE, Origin
-from dpcube.learn.terms import MOST_GROUPS, Feature, weights_by
+from dpcube.learn.terms import MAX_TERM_GROUPS, Feature, weights_by
 
 
 class CubeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -97,7 +97,7 @@ def _thresholds(matrix: Floats, weights: Floats) -> list[Floats]:
     for column in matrix.T:
         values, at = np.unique(column, return_inverse=True)
         rows = weights_by(at.reshape(-1), weights, len(values))
-        groups = Feature(len(values), len(values), rows).groups(MOST_GROUPS)
+        groups = Feature(len(values), len(values), rows).groups(MAX_TERM_GROUPS)
         ends = np.flatnonzero(np.diff(groups))
         # Half of each before adding: the sum of two large numbers may be infinite.
         found.append(values[ends] / 2 + values[ends + 1] / 2)

@@ -14,7 +14,7 @@ from dpcube.core.domain.attribute import EPOCH
 from dpcube.core.errors import DomainError, InputError, QueryError
 from dpcube.learn.rows import cells_of_rows
 
-MOST_CLASSES = 64
+MAX_CLASSES = 64
 Encoding = Literal["numbers", "cells"]
 
 
@@ -23,7 +23,7 @@ class Features:
     """All attributes of a domain but the target, in the order of its axes, and the target, whose bins are the classes.
 
     >>> from dpcube.core.domain import Category, Integer
-    >>> Features.of(Domain(Integer("age", 0, 39, width=20), Category("ill", ["no", "yes"])), "ill").columns
+    >>> Features.from_domain(Domain(Integer("age", 0, 39, width=20), Category("ill", ["no", "yes"])), "ill").columns
     ('age',)
     """
 
@@ -31,14 +31,14 @@ class Features:
     target: Attribute
 
     @classmethod
-    def of(cls, domain: Domain, target: str) -> "Features":
+    def from_domain(cls, domain: Domain, target: str) -> "Features":
         """Return the features for a target; QueryError if it is none of the attributes, or nothing can be learnt."""
         try:
             found = domain[target]
         except DomainError as error:
             raise QueryError(str(error)) from None
-        if not 2 <= found.bins <= MOST_CLASSES:
-            msg = f"attribute '{target}' has {found.bins:,} values, and a classifier tells 2 to {MOST_CLASSES} apart; "
+        if not 2 <= found.bins <= MAX_CLASSES:
+            msg = f"attribute '{target}' has {found.bins:,} values, and a classifier tells 2 to {MAX_CLASSES} apart; "
             msg += "release it with coarser bins, or choose another target"
             raise QueryError(msg)
         others = tuple(attribute for attribute in domain.attributes if attribute.name != target)

@@ -1,8 +1,8 @@
 """ID3 decision trees on weighted cells, as the paper trains them on released histograms.
 
 Quinlan's ID3: a node is split by the attribute that tells most of the class (information gain), into all its values,
-until its rows are of one class or no attribute is left that tells anything; nothing is pruned. A value that no row of a
-node has leads nowhere: such a row is given the largest class of the node where it stops, and `unseen` tells which.
+until its rows are of one class or no informative attribute is left; nothing is pruned. A value that no row of a
+node has leads nowhere: such a row is given the largest class of the node where it stops, and `unseen` marks it.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.learn.terms import weights_by
 
 LEAST_GAIN = 1e-9
-"""Bits a row that a split must tell: less than this is rounding."""
+"""Minimal information gain of a split, in bits a row: less is rounding."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +62,7 @@ class HistogramID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scik
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def unseen(self, X: Any) -> NDArray[np.bool_]:
-        """Tell which rows have a value that no row had where it is asked for: plain ID3 gives them no class."""
+        """Return which rows have a value that no training row of the node had: plain ID3 gives them no class."""
         return self._reached(X)[1]
 
     def _reached(self, X: Any) -> tuple[Floats, NDArray[np.bool_]]:
@@ -72,7 +72,7 @@ class HistogramID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scik
 
 
 def reached(tree: Node, rows: Floats | Ints) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the weights of the classes where each row stops, and whether it stopped at a value that nobody had."""
+    """Return the weights of the classes where each row stops, and whether it stopped at a value of no training row."""
     weights, unseen = np.zeros((len(rows), len(tree.weights))), np.zeros(len(rows), np.bool_)
     waiting = [(tree, np.arange(len(rows)))]
     while waiting:
@@ -119,7 +119,7 @@ def _table(codes: Ints, target: Ints, weights: Floats, classes: int) -> Floats:
 
 
 def _entropy(table: Floats) -> float:
-    """Return the bits that tell the classes of all rows once their value is known."""
+    """Return the conditional entropy of the classes of all rows given their value, in bits."""
     rows = table.sum(axis=1, keepdims=True)
     shares = table / np.where(rows > 0, rows, 1.0)
     return float(-(table * np.log2(np.where(shares > 0, shares, 1.0))).sum())

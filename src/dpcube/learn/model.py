@@ -10,7 +10,7 @@ from scipy.special import expit
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.errors import QueryError
 from dpcube.learn.additive import Additive, Evidence, learn_additive
-from dpcube.learn.class_tables import MOST_FITTED_ROWS, ClassTables, evidence_of_class
+from dpcube.learn.class_tables import MAX_FITTED_ROWS, ClassTables, evidence_of_class
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms, weights_by
 
 
@@ -28,7 +28,8 @@ class ClassModel:
     def interval(self, cells: Ints, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return between what each probability lies, by the noise of the release and by chance: (rows, classes) both.
 
-        It takes the model's form for true. Of more than two classes, each is told from the others by itself.
+        It takes the model's form for true. With more than two classes, each is modelled against the others
+        (one-vs-rest).
         """
         if not 0 < confidence < 1:
             msg = f"confidence must be between 0 and 1, got {confidence!r}"
@@ -53,7 +54,7 @@ class ClassModel:
 
 def model_of_tables(tables: ClassTables) -> ClassModel:
     """Return the model that a release's tables lead to."""
-    cells, by_class = tables.rows(MOST_FITTED_ROWS)
+    cells, by_class = tables.rows(MAX_FITTED_ROWS)
     fitted, singles, pairs = (cells, by_class.sum(axis=1)), tables.singles(), tables.pairs()
     known = [tables.table(term) for term in (*singles, *pairs)]
     return _model(singles, pairs, tables.classes, lambda k: evidence_of_class(tables, known, fitted, k))

@@ -19,7 +19,7 @@ from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import InputError
 from dpcube.core.files import is_special, new_file
-from dpcube.learn.additive import MOST_PARAMETERS, Additive
+from dpcube.learn.additive import MAX_PARAMETERS, Additive
 from dpcube.learn.features import Features
 from dpcube.learn.model import ClassModel
 from dpcube.learn.origin import Origin
@@ -27,8 +27,8 @@ from dpcube.learn.terms import Term
 
 MODEL_FORMAT = 1
 KIND = "dpcube classifier"
-LARGEST_MODEL_FILE = 2**28
-LARGEST_PARAMETER = 1e6
+MAX_MODEL_FILE_BYTES = 2**28
+MAX_PARAMETER = 1e6
 KEPT_DIGITS = 7
 """Significant digits of numbers in a file: a log-odds has no more to say."""
 MODEL_KEYS = ("kind", "format", "private", "origin", "target", "classes", "quality", "domain", "models")
@@ -47,7 +47,7 @@ class TrainedModel:
     @property
     def features(self) -> Features:
         """How rows are read."""
-        return Features.of(self.domain, self.target)
+        return Features.from_domain(self.domain, self.target)
 
     def save(self, path: str | Path) -> None:
         """Write a new file; one that is there already is never replaced."""
@@ -87,7 +87,7 @@ class TrainedModel:
         """Read a file."""
         path = Path(path)
         try:
-            if is_special(path) or path.stat().st_size > LARGEST_MODEL_FILE:
+            if is_special(path) or path.stat().st_size > MAX_MODEL_FILE_BYTES:
                 msg = f"{path} is no model file: it is larger than one can be, or no plain file"
                 raise InputError(msg)
             text = path.read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ class TrainedModel:
             msg = f"its keys must be {listing(MODEL_KEYS)}"
             raise InputError(msg)
         domain = Domain.loads(_is(held, "domain", str))
-        features = Features.of(domain, _is(held, "target", str))
+        features = Features.from_domain(domain, _is(held, "target", str))
         if held["classes"] != features.classes.tolist():
             msg = "its classes are not the values of its target"
             raise InputError(msg)
@@ -174,7 +174,7 @@ def _read(one: object, features: Features) -> Additive:
 
 def _most(features: Features) -> int:
     """Return how many numbers a model can have: those of single terms are never left out for want of room."""
-    return MOST_PARAMETERS + 1 + sum(features.shape)
+    return MAX_PARAMETERS + 1 + sum(features.shape)
 
 
 def _term(term: object, shape: tuple[int, ...]) -> Term:
@@ -203,8 +203,8 @@ def _numbers(given: object, size: int) -> Floats:
     if not isinstance(given, list) or len(given) != size or not all(type(x) in (int, float) for x in given):
         msg = f"{size} numbers must stand in a list"
         raise InputError(msg)
-    if not all(abs(x) <= LARGEST_PARAMETER for x in given):
-        msg = f"a number is beyond {LARGEST_PARAMETER:.0f}, which no model has"
+    if not all(abs(x) <= MAX_PARAMETER for x in given):
+        msg = f"a number is beyond {MAX_PARAMETER:.0f}, which no model has"
         raise InputError(msg)
     return np.array(given, np.float64)
 

@@ -20,7 +20,7 @@ PREDICTION = "prediction"
 
 
 class ToldRightly(NamedTuple):
-    """Of how many rows the class is known, and the share of these that was told rightly; None of none."""
+    """The number of rows whose class is known, and the accuracy on these; None if there are none."""
 
     known: int
     accuracy: float | None

@@ -15,7 +15,7 @@ from dpcube.learn.class_tables import ClassTables
 from dpcube.learn.model import ClassModel
 from dpcube.learn.terms import weights_by
 
-MOST_SCORED = 2**17
+MAX_SCORED_CELLS = 2**17
 SAID = "estimated from the release alone, by its cells, from which the model also learnt; not measured on other rows"
 
 
@@ -41,7 +41,7 @@ class Quality:
 
 def quality(model: ClassModel, tables: ClassTables) -> Quality:
     """Return what a release can tell of a model that was learnt from it."""
-    cells, counts = tables.rows(MOST_SCORED)
+    cells, counts = tables.rows(MAX_SCORED_CELLS)
     weights = counts.sum(axis=1)
     chances, total = model.probabilities(cells), float(weights.sum())
     chosen = chances.argmax(axis=1)

@@ -13,9 +13,9 @@ import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
 
-MOST_GROUPS = 32
+MAX_TERM_GROUPS = 32
 """Groups of a feature by itself: ordered cells are put together until there are no more, about as many rows in each."""
-MOST_IN_PAIRS = 8
+MAX_PAIR_GROUPS = 8
 """Groups of a feature in a term of two."""
 WIDEST_CATEGORY = 16
 """Features without order and with more cells than this are in no term of two: their groups would be too small."""
@@ -111,7 +111,7 @@ def single_terms(features: Sequence[Feature]) -> list[Term]:
     """Return a term for each feature that can tell anything."""
     made = []
     for axis, feature in enumerate(features):
-        groups = feature.groups(MOST_GROUPS)
+        groups = feature.groups(MAX_TERM_GROUPS)
         if groups.max() > 0:
             in_order = int(groups[feature.in_order - 1]) + 1 if feature.in_order else 0
             made.append(Term((axis,), (feature.spread(groups),), in_order))
@@ -120,7 +120,7 @@ def single_terms(features: Sequence[Feature]) -> list[Term]:
 
 def pair_terms(features: Sequence[Feature]) -> list[Term]:
     """Return a term for each pair of features whose groups are not too many."""
-    coarse = {axis: feature.groups(MOST_IN_PAIRS) for axis, feature in enumerate(features)}
+    coarse = {axis: feature.groups(MAX_PAIR_GROUPS) for axis, feature in enumerate(features)}
     kept = [axis for axis, groups in coarse.items() if 0 < groups.max() < WIDEST_CATEGORY]
     spread = {axis: features[axis].spread(coarse[axis]) for axis in kept}
     return [Term((one, other), (spread[one], spread[other])) for one, other in itertools.combinations(kept, 2)]

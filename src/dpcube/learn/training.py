@@ -20,7 +20,7 @@ from dpcube.learn.origin import Origin
 from dpcube.learn.quality import quality
 from dpcube.models import Estimate
 
-MOST_TRAINING_ROWS = 2**20
+MAX_TRAINING_ROWS = 2**20
 """Rows of training data unless told otherwise; of more cells, so many are drawn by their weights, evenly."""
 ROWS_A_BATCH = 2**16
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
@@ -104,7 +104,7 @@ ESTIMATES_TRIED = ("balanced", "posterior")
 
 def train(domain: Domain, target: str, estimates: Iterable[Estimate], origin: Origin) -> TrainedModel:
     """Return the default model of a target, learnt from the estimate that states the least errors of its tables."""
-    features = Features.of(domain, target)
+    features = Features.from_domain(domain, target)
     tables = [class_tables(estimate, domain.axis(target), features) for estimate in estimates]
     best = tables[0] if len(tables) == 1 else min(tables, key=ClassTables.stated)
     model = model_of_tables(best)

@@ -1,4 +1,4 @@
-"""What was measured, where it comes from, and the file that holds it."""
+"""Noisy measurements, the transcript of a release, its provenance, and its file format."""
 
 from dpcube.measurements.measurement import CellGroups, Measurement
 from dpcube.measurements.measurements import BoxCounts, Marginal, Selection

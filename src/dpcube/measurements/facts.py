@@ -1,4 +1,4 @@
-"""Typed access to the values of a manifest, which is JSON from anywhere."""
+"""Typed access to the values of a manifest, which is untrusted JSON."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class FutureFormatError(ReleaseFileError):
-    """A file of a format that this version does not know yet."""
+    """A file of a newer format than this version reads."""
 
 
 _RATIONAL = re.compile(r"[0-9]{1,200}(/[1-9][0-9]{0,199})?")
@@ -21,7 +21,7 @@ _RATIONAL = re.compile(r"[0-9]{1,200}(/[1-9][0-9]{0,199})?")
 def value(facts: Mapping[str, object], key: str, kind: type[T]) -> T:
     """Return the fact of this key, of exactly this type."""
     found = facts[key]
-    # Not isinstance: true is no number. Half of a surrogate pair is no text that could be shown.
+    # Not isinstance: true is not a number. A lone surrogate is not text that can be displayed.
     if type(found) is not kind or (kind is str and not is_text(found)):
         raise _wrong(key)
     return found
@@ -44,4 +44,4 @@ def rational(facts: Mapping[str, object], key: str) -> Fraction:
 
 
 def _wrong(key: str) -> ReleaseFileError:
-    return ReleaseFileError(f"its manifest's {key} is not what it should be")
+    return ReleaseFileError(f"its manifest has an invalid value of '{key}'")

@@ -1,14 +1,14 @@
 """The `.dpcube` file: a zip of `manifest.json`, `domain.toml` and `.npy` arrays of whole numbers, without pickle.
 
-Every measurement has its arrays in members of its own (`3.counts.npy`), of the narrowest integer type that holds them;
+Every measurement has its arrays in members of its own (`3.counts.npy`), of the narrowest integer type that fits;
 the groups of which marginals of a wide table are stand once (`groups.npy`). `numpy.load` reads them all. The manifest
-holds the SHA-256 of every other member, and the type and shape of each array. The digest of a release is of what it
-says, not of how it is packed, so it is the same in memory and in any file.
+has the SHA-256 of every other member, and the type and shape of each array. The digest of a release is of its content,
+not of its compression, so it is the same in memory and in any file.
 
-Reading costs what was declared, and no more: shapes are held against the domain, their sum against the memory that is
-there, and a member's size and header against its shape, before a byte of it is unpacked. A file that is damaged,
-truncated, hostile or of a future version gets one clear ReleaseFileError. Where memory or the compiler fails, the error
-says so: nothing is wrong with the file then.
+Reading takes no more memory than declared: shapes are checked against the domain, their sum against the free memory,
+and a member's size and header against its shape, before a byte of it is unpacked. A file that is damaged,
+truncated, hostile or of a future version gets one clear ReleaseFileError. If memory or the compiler fails, the error
+says so instead of blaming the file.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from dpcube.core.files import is_special, largest_file, new_file
 from dpcube.core.memory import check_memory, in_words
 from dpcube.measurements.facts import FutureFormatError, value, whole_number_list
 from dpcube.measurements.manifest import (
-    LARGEST_MANIFEST,
+    MAX_MANIFEST_BYTES,
     Contents,
     ListedMeasurement,
     Record,
@@ -42,12 +42,12 @@ from dpcube.measurements.manifest import (
     provenance_of,
 )
 from dpcube.measurements.measurement import CellGroups, Facts, Form, exactly
-from dpcube.measurements.measurements import MOST_SUMMED, BoxCounts, Marginal, Selection
+from dpcube.measurements.measurements import MAX_SUMMED_UNITS, BoxCounts, Marginal, Selection
 from dpcube.measurements.transcript import Provenance, Transcript
 
 MANIFEST, DOMAIN, GROUPS = "manifest.json", "domain.toml", "groups.npy"
-LARGEST_HELD = 2**27
-"""Cells of the largest cube that answers may hold as a whole; of one tree in a larger one they go down its boxes."""
+MAX_DENSE_CELLS = 2**27
+"""Cells of the largest cube that answers may materialise; in a larger one they go down the boxes of one tree."""
 TYPES = ("|i1", "<i2", "<i4", "<i8")
 """Types of arrays, narrowest first."""
 BYTES_A_NUMBER = 24  # as it is stored, as a 64-bit integer, and what becomes of it
@@ -61,8 +61,8 @@ class Array(NamedTuple):
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, array: Ints) -> "Array":
-        """Return the narrowest type that holds the numbers of an array, and its shape."""
+    def from_numbers(cls, array: Ints) -> "Array":
+        """Return the narrowest type for the numbers of an array, and its shape."""
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
         fits = (one for one in TYPES if np.iinfo(one).min <= low and high <= np.iinfo(one).max)
         return cls(next(fits), array.shape)
@@ -91,7 +91,7 @@ def write_record(path: Path, record: Record, *, private: bool = False) -> str:
             text = record[0].dumps().encode()
             members: dict[str, dict[str, object]] = {DOMAIN: {"sha256": _added(archive, DOMAIN, [text], len(text))}}
             for name, array in _arrays(record[1]):
-                form = Array.of(array)
+                form = Array.from_numbers(array)
                 sha256 = _added(archive, name, _encoded(array, form), form.size)
                 members[name] = {"sha256": sha256, "type": form.type, "shape": list(form.shape)}
             manifest = json.dumps({**facts_of(record), "members": members}, indent=1, ensure_ascii=False).encode()
@@ -116,7 +116,7 @@ def _added(archive: zipfile.ZipFile, name: str, parts: Iterator[bytes] | list[by
 
 
 def _encoded(array: Ints, form: Array) -> Iterator[bytes]:
-    """Yield the parts of a member that holds an array."""
+    """Yield the bytes of the member of an array, part by part."""
     yield form.header
     flat = np.ascontiguousarray(array).reshape(-1)
     for start in range(0, flat.size, NUMBERS_AT_A_TIME):
@@ -133,7 +133,7 @@ def _arrays(transcript: Transcript) -> Iterator[tuple[str, Ints]]:
 
 
 def member_name(number: int, array: str) -> str:
-    """Return the member that holds an array of a measurement, by its number from 1."""
+    """Return the name of the member of an array of a measurement, by the number of the measurement from 1."""
     return f"{number}.{array}.npy"
 
 
@@ -157,7 +157,8 @@ def check_domain(domain: Domain) -> None:
     """Raise DomainError if a file of this domain could not be read again; asked before anything is spent."""
     size = len(domain.dumps().encode())
     if size > MAX_DOMAIN_FILE:
-        msg = f"the domain takes {in_words(size)} of text and a release holds {in_words(MAX_DOMAIN_FILE)}; shorten it"
+        msg = f"the domain takes {in_words(size)} of text, and a release file allows {in_words(MAX_DOMAIN_FILE)}; "
+        msg += "shorten it"
         raise DomainError(msg)
 
 
@@ -189,7 +190,7 @@ def read_record(path: Path) -> Record:
 
 
 def _unread(path: Path, error: Exception) -> DpcubeError:
-    """Return what to say of a file that was not read: that it is damaged only if nothing else stopped the reading."""
+    """Return the error for a file that was not read: damaged only if nothing else stopped the reading."""
     if isinstance(error, MemoryLimitError):
         return error
     if isinstance(error, MemoryError):
@@ -216,38 +217,38 @@ def _one_line(reason: str) -> str:
 
 
 def _record(archive: zipfile.ZipFile) -> Record:
-    manifest = parsed(_unpacked(archive, MANIFEST, LARGEST_MANIFEST))
-    told, members = contents(manifest), value(manifest, "members", dict)
+    manifest = parsed(_unpacked(archive, MANIFEST, MAX_MANIFEST_BYTES))
+    listed, members = contents(manifest), value(manifest, "members", dict)
     if sorted(archive.namelist()) != sorted([MANIFEST, *members]) or DOMAIN not in members:
         raise _wrong_members()
     text = _unpacked(archive, DOMAIN, MAX_DOMAIN_FILE)
     _check_sha256(members, DOMAIN, text)
     domain = Domain.loads(text.decode())
-    _check_cube(domain, told)
-    shape, forms = domain.shape, _forms(told, domain.shape)
+    _check_cube(domain, listed)
+    shape, forms = domain.shape, _forms(listed, domain.shape)
     arrays = _read_arrays(archive, members, forms)
-    groups = _groups(arrays[GROUPS], told.sides, shape) if told.sides else None
+    groups = _groups(arrays[GROUPS], listed.sides, shape) if listed.sides else None
     measurements = []
-    for number, (kind, facts) in enumerate(told.listed, start=1):
-        own = {name: arrays[member_name(number, name)] for name in kind.forms(shape, told.sides, facts)}
-        measurement = kind.of_arrays(shape, groups, facts, own)
+    for number, (kind, facts) in enumerate(listed.listed, start=1):
+        own = {name: arrays[member_name(number, name)] for name in kind.forms(shape, listed.sides, facts)}
+        measurement = kind.from_arrays(shape, groups, facts, own)
         if facts["units"] != measurement.most_charged():
             msg = f"its measurement of {measurement.kind} has other units than its manifest says"
             raise ReleaseFileError(msg)
         measurements.append(measurement)
-    transcript = Transcript(shape, told.epsilon_per_unit, tuple(measurements), told.plan, told.layout)
+    transcript = Transcript(shape, listed.epsilon_per_unit, tuple(measurements), listed.plan, listed.layout)
     provenance = provenance_of(manifest)
     _check_claim(transcript, provenance)
     return domain, transcript, provenance
 
 
-def _check_cube(domain: Domain, told: Contents) -> None:
-    """Refuse a cube that what was measured needs whole and memory cannot hold; other marginals take what they are."""
-    apart = [one for one in told.listed if not (one.kind is Marginal and not value(one.facts, "axes", list))]
+def _check_cube(domain: Domain, listed: Contents) -> None:
+    """Refuse a cube too large for memory if its measurements need all of it; other marginals take their own size."""
+    apart = [one for one in listed.listed if not (one.kind is Marginal and not value(one.facts, "axes", list))]
     if not any(_lays_out(one, len(domain.shape)) for one in apart):
         return
     needed = 16 * domain.size
-    if [one.kind for one in apart] == [BoxCounts] and domain.size > LARGEST_HELD:
+    if [one.kind for one in apart] == [BoxCounts] and domain.size > MAX_DENSE_CELLS:
         needed = min(needed, 200 * sum(domain.shape))  # a question has weights along each axis
     check_memory(needed, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
 
@@ -259,16 +260,16 @@ def _lays_out(one: ListedMeasurement, axes: int) -> bool:
     return one.kind is not Selection or value(one.facts, "boxes", bool)
 
 
-def _forms(told: Contents, shape: tuple[int, ...]) -> dict[str, Form]:
-    """Return what every array of a file must look like, by its member."""
+def _forms(listed: Contents, shape: tuple[int, ...]) -> dict[str, Form]:
+    """Return the allowed shapes of every array of a file, by its member."""
     forms: dict[str, Form] = {}
-    if told.sides:
-        if len(told.sides) != len(shape) or not all(1 <= a <= b for a, b in zip(told.sides, shape, strict=True)):
-            msg = "its groups are not as many as its attributes have cells"
+    if listed.sides:
+        if len(listed.sides) != len(shape) or not all(1 <= a <= b for a, b in zip(listed.sides, shape, strict=True)):
+            msg = "its numbers of groups do not fit the numbers of cells of its attributes"
             raise DomainError(msg)
         forms[GROUPS] = exactly(sum(shape))
-    for number, (kind, facts) in enumerate(told.listed, start=1):
-        own = kind.forms(shape, told.sides, facts)
+    for number, (kind, facts) in enumerate(listed.listed, start=1):
+        own = kind.forms(shape, listed.sides, facts)
         forms |= {member_name(number, name): form for name, form in own.items()}
     return forms
 
@@ -306,7 +307,7 @@ def _array(archive: zipfile.ZipFile, members: Facts, name: str, declared: Array)
     content, header = _unpacked(archive, name, declared.size), declared.header
     _check_sha256(members, name, content)
     if len(content) != declared.size or not content.startswith(header):
-        msg = f"its array {name} is not what its manifest declares"
+        msg = f"its array {name} does not match its manifest"
         raise ReleaseFileError(msg)
     numbers = np.frombuffer(content, declared.type, offset=len(header))
     return numbers.astype(np.int64).reshape(declared.shape)
@@ -314,7 +315,7 @@ def _array(archive: zipfile.ZipFile, members: Facts, name: str, declared: Array)
 
 def _check_sha256(members: Facts, name: str, content: bytes) -> None:
     if hashlib.sha256(content).hexdigest() != value(value(members, name, dict), "sha256", str):
-        msg = f"its member {name} is not what its manifest says"
+        msg = f"its member {name} does not match its manifest"
         raise ReleaseFileError(msg)
 
 
@@ -325,13 +326,13 @@ def _unpacked(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:
         msg = f"its member {name} is too large, encrypted, or packed in another way"
         raise ReleaseFileError(msg)
     with archive.open(info) as member:
-        return member.read(info.file_size)  # told how much, it unpacks no more; and it checks the sum at the end
+        return member.read(info.file_size)  # with a size it unpacks no more, and it checks the CRC at the end
 
 
 def _check_claim(transcript: Transcript, provenance: Provenance) -> None:
     """Refuse a file whose measurements cost more than the epsilon it claims, or than can be added up."""
     units = transcript.most_charged()
-    if units >= MOST_SUMMED or units * transcript.epsilon_per_unit * provenance.max_rows > provenance.epsilon:
+    if units >= MAX_SUMMED_UNITS or units * transcript.epsilon_per_unit * provenance.max_rows > provenance.epsilon:
         msg = f"what it measured costs more than the epsilon {provenance.epsilon} it claims"
         raise ReleaseFileError(msg)
 

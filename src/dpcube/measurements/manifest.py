@@ -15,10 +15,10 @@ from dpcube.core.memory import in_words
 from dpcube.measurements.facts import FutureFormatError, rational, value, whole_number_list
 from dpcube.measurements.measurement import Facts, Measurement
 from dpcube.measurements.measurements import MEASUREMENT_KINDS
-from dpcube.measurements.transcript import LAYOUTS, MOST_MEASUREMENTS, TOTAL_UNITS, Layout, Provenance, Transcript
+from dpcube.measurements.transcript import LAYOUTS, MAX_MEASUREMENTS, TOTAL_UNITS, Layout, Provenance, Transcript
 
 RELEASE_FORMAT = 1
-LARGEST_MANIFEST = 2**20
+MAX_MANIFEST_BYTES = 2**20
 
 Record = tuple[Domain, Transcript, Provenance]
 
@@ -31,7 +31,7 @@ class ListedMeasurement(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What a manifest says of the transcript besides its arrays."""
+    """The content of a manifest on the transcript, without the arrays."""
 
     listed: list[ListedMeasurement]
     sides: tuple[int, ...]
@@ -73,10 +73,10 @@ def facts_of(record: Record) -> dict[str, object]:
 
 def check_parameters(parameters: Mapping[str, object]) -> None:
     """Raise InputError if a manifest with these parameters could not be read again; asked before anything is spent."""
-    size, most = len(json.dumps(dict(parameters), ensure_ascii=False).encode()), LARGEST_MANIFEST // 2
+    size, most = len(json.dumps(dict(parameters), ensure_ascii=False).encode()), MAX_MANIFEST_BYTES // 2
     if size > most:
         msg = f"the strategy's parameters (the questions that it is made for) take {in_words(size)} of text, and a "
-        msg += f"release holds {in_words(most)}; declare fewer questions"
+        msg += f"release file allows {in_words(most)}; declare fewer questions"
         raise InputError(msg)
 
 
@@ -117,16 +117,16 @@ def parsed(text: bytes) -> Mapping[str, object]:
 
 
 def contents(manifest: Mapping[str, object]) -> Contents:
-    """Return what a manifest says of the transcript."""
+    """Return the content of a manifest on the transcript."""
     noise, entries = value(manifest, "noise", dict), value(manifest, "measurements", list)
-    if not 1 <= len(entries) <= MOST_MEASUREMENTS:
-        msg = f"it lists {len(entries):,} measurements, and a release has 1 to {MOST_MEASUREMENTS:,}"
+    if not 1 <= len(entries) <= MAX_MEASUREMENTS:
+        msg = f"it lists {len(entries):,} measurements, and a release has 1 to {MAX_MEASUREMENTS:,}"
         raise ReleaseFileError(msg)
     laws = value(noise, "laws", dict)
     listed = [_listed(entry, laws) for entry in entries]
     layout = value(manifest, "layout", str)
     if layout not in LAYOUTS:
-        msg = f"its layout is '{layout}', which this dpcube does not know"
+        msg = f"its layout is '{layout}', which this version does not support"
         raise FutureFormatError(msg)
     plan = None if manifest["plan"] is None else value(manifest, "plan", str)
     sides = whole_number_list(manifest, "groups")
@@ -138,14 +138,14 @@ def _listed(entry: object, laws: Mapping[str, object]) -> ListedMeasurement:
     name = value(facts, "kind", str)
     law = value(laws, name, str) if name in laws else "none"
     if name not in MEASUREMENT_KINDS or law != MEASUREMENT_KINDS[name].law:
-        msg = f"it holds a measurement of kind '{name}' and law '{law}', which this dpcube does not know"
+        msg = f"it has a measurement of kind '{name}' and law '{law}', which this version does not support"
         raise FutureFormatError(msg)
     value(facts, "units", int)
     return ListedMeasurement(MEASUREMENT_KINDS[name], facts)
 
 
 def provenance_of(manifest: Mapping[str, object]) -> Provenance:
-    """Return where a manifest says that the release comes from."""
+    """Return the provenance of a release from its manifest."""
     privacy, strategy = value(manifest, "privacy", dict), value(manifest, "strategy", dict)
     unit, period, reading = (
         None if privacy[key] is None else value(privacy, key, str) for key in ("unit", "period", "reading")
@@ -170,6 +170,6 @@ def _parameters(strategy: Mapping[str, object]) -> dict[str, object]:
     for name, given in parameters.items():
         plain = given is None or type(given) in (bool, int) or (type(given) is float and math.isfinite(given))
         if not is_text(name) or not (plain or is_text(given)):
-            msg = "its manifest's parameters are not what they should be"
+            msg = "its manifest has invalid parameters of the strategy"
             raise ReleaseFileError(msg)
     return parameters

@@ -1,4 +1,4 @@
-"""What every measurement states: its cost, its account, and the named arrays of whole numbers that it is in a file."""
+"""Base class of the measurements: charges per cell, summary for reports, and named integer arrays in a file."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ Form = tuple[range, ...]
 
 
 class CountsAlike(NamedTuple):
-    """Counts of a measurement with the same units: what they are of, how many, the units of each.
+    """Counts of a measurement with the same units: a description, their number, the units of each.
 
-    Selections have a `sensitivity` too, for which their noise is.
+    Selections also have the `sensitivity` of their scores.
     """
 
     what: str
@@ -43,7 +43,7 @@ class CellGroups:
         object.__setattr__(self, "of_axis", tuple(self.of_axis))
         for of_cell in self.of_axis:
             check_counts(of_cell)
-            # At most as many groups as cells: a number that is out of reach would make a long list.
+            # At most as many groups as cells: an arbitrary number could need an array of any length.
             gapless = of_cell.ndim == 1 and len(of_cell) > 0 and int(of_cell.max()) < len(of_cell)
             if not gapless or not np.array_equal(np.unique(of_cell), np.arange(int(of_cell.max()) + 1)):
                 msg = "the groups of an attribute's cells must be numbered from 0, without a gap"
@@ -61,7 +61,7 @@ class CellGroups:
 
 
 class Measurement(ABC):
-    """Something measured with noise, of which the transcript of a release has a list."""
+    """A noisy measurement; the transcript of a release is a list of them."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -92,13 +92,13 @@ class Measurement(ABC):
 
     @abstractmethod
     def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:
-        """Return its counts by their units, for an account: the first `most` groups, and all others in one.
+        """Return its counts by their units, for a report: the first `most` groups, and all others in one.
 
         `names` are those of the cube's attributes.
         """
 
     def facts(self) -> dict[str, object]:
-        """Return what a file's manifest says of it, besides its kind and its arrays."""
+        """Return its entries in the manifest of a file, other than its kind and its arrays."""
         return {"units": self.most_charged()}
 
     @abstractmethod
@@ -108,15 +108,15 @@ class Measurement(ABC):
     @classmethod
     @abstractmethod
     def forms(cls, shape: tuple[int, ...], sides: tuple[int, ...], facts: Facts) -> dict[str, Form]:
-        """Return what its arrays must look like in a file of a cube of this shape, before any is read.
+        """Return the allowed shapes of its arrays in a file of a cube of this shape, before any is read.
 
         `sides` is the shape of the coarser cube that grouped marginals are of.
         """
 
     @classmethod
     @abstractmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:
-        """Return the measurement that a file holds, by what its manifest says and its arrays."""
+    def from_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:
+        """Return the measurement from its entries in the manifest and its arrays."""
 
 
 def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -133,7 +133,7 @@ def exactly(*sides: int) -> Form:
 
 
 def check_counts(counts: Ints) -> None:
-    """Raise DomainError unless these are 64-bit integers; nobody can change them from here on."""
+    """Raise DomainError unless these are 64-bit integers, and make them read-only."""
     if counts.dtype != np.int64:
         msg = f"measured counts must be 64-bit integers, got {counts.dtype}"
         raise DomainError(msg)
@@ -141,8 +141,8 @@ def check_counts(counts: Ints) -> None:
 
 
 def check_spent_units(what: str, units: int) -> None:
-    """Raise DomainError unless something can have been measured with these units."""
-    # A plain integer, as the manifest holds it: a NumPy one would be found out when the budget is spent.
+    """Raise DomainError unless these are units of a measurement."""
+    # A plain integer, as in the manifest: a NumPy integer would fail only after the budget is spent.
     if type(units) is not int or not 0 < units <= BUDGET_UNITS:
         msg = f"{what} must be measured with 1 to {BUDGET_UNITS} units, got {units!r:.50}"
         raise DomainError(msg)

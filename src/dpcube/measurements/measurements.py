@@ -1,7 +1,4 @@
-"""The three measurements: noisy marginals, noisy counts of boxes, and selections by report-noisy-max.
-
-A marginal or a box count is a linear query with noise.
-"""
+"""The three kinds of measurement: noisy marginals, noisy counts of boxes, and selections by report-noisy-max."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +12,7 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes, add_to_boxes, first_meeting
 from dpcube.core.candidates import Candidates
 from dpcube.core.compiled import compiled
-from dpcube.core.counter import BUDGET_UNITS, MOST_TABLE_CELLS
+from dpcube.core.counter import BUDGET_UNITS, MAX_TABLE_CELLS
 from dpcube.core.domain.text import is_text
 from dpcube.core.errors import DomainError
 from dpcube.measurements.facts import value, whole_number_list
@@ -34,8 +31,8 @@ from dpcube.measurements.measurement import (
 from dpcube.noise import noise_variances
 from dpcube.trees.tree import BoxTree
 
-MOST_SUMMED = 2**61  # so that the sum of two such is a 64-bit integer
-MOST_BOXES_A_CELL = 64
+MAX_SUMMED_UNITS = 2**61  # so that the sum of two such is a 64-bit integer
+MAX_BOXES_PER_CELL = 64
 REPORT_NOISY_MAX = (
     "report-noisy-max: the first highest of score + g, P(g) proportional to "
     "exp(-units * epsilon_per_unit * g / sensitivity) for g = 0, 1, 2, ..."
@@ -46,9 +43,9 @@ REPORT_NOISY_MAX = (
 class Marginal(Measurement):
     """A noisy marginal over some attributes, all of its counts with the same units of budget.
 
-    `axes` are the numbers of the attributes, ascending, and `counts` has one axis for each: all axes are the cells of
-    the cube, no axes the count of the whole table. With `groups` it is a marginal of the coarser cube. Every cell of
-    the cube is in exactly one count, and so is charged its units.
+    `axes` are the numbers of the attributes, ascending, and `counts` has one axis for each: with all axes it has the
+    cells of the cube, with no axes the total. With `groups` it is a marginal of the coarser cube. Every cell of the
+    cube is in exactly one count, and so is charged its units.
     """
 
     kind: ClassVar[str] = "marginal"
@@ -69,12 +66,12 @@ class Marginal(Measurement):
             raise DomainError(msg)
 
     @classmethod
-    def of_cells(cls, counts: Ints, units: int) -> Self:
+    def from_cells(cls, counts: Ints, units: int) -> Self:
         """Return the marginal over all attributes: a noisy count of every cell of the cube."""
         return cls(tuple(range(counts.ndim)), counts, units)
 
     def covers(self, shape: tuple[int, ...]) -> bool:
-        """Say whether it counts every cell of a cube of this shape by itself."""
+        """Return whether it counts every single cell of a cube of this shape."""
         return self.groups is None and len(self.axes) == len(shape)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
@@ -121,14 +118,14 @@ class Marginal(Measurement):
             msg = "it has a marginal of groups and no groups"
             raise DomainError(msg)
         counted = kept(sides if grouped else shape, whole_number_list(facts, "axes"))
-        if grouped and math.prod(counted) > MOST_TABLE_CELLS:
+        if grouped and math.prod(counted) > MAX_TABLE_CELLS:
             msg = f"one of its marginals of groups has {math.prod(counted):,} counts, and at most "
-            msg += f"{MOST_TABLE_CELLS:,} are counted at once"
+            msg += f"{MAX_TABLE_CELLS:,} are counted at once"
             raise DomainError(msg)
         return {"counts": exactly(*counted)}
 
     @classmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
+    def from_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
         """Return the marginal of a file."""
         of = groups if value(facts, "grouped", bool) else None
         return cls(whole_number_list(facts, "axes"), arrays["counts"], value(facts, "units", int), of)
@@ -211,7 +208,7 @@ class BoxCounts(Measurement):
     def arrays(self) -> NamedArrays:
         """Return the nodes of the tree with their bounds, and the counts that were made of them.
 
-        A node is told by its distance from the node, or the row, before: such numbers are small, and pack well.
+        Nodes are encoded as differences from the node, or the row, before: such numbers are small and compress well.
         """
         tree = self.tree
         above = np.arange(len(tree)) - np.maximum(tree.parent, 0)
@@ -222,7 +219,7 @@ class BoxCounts(Measurement):
     def forms(cls, shape: tuple[int, ...], sides: tuple[int, ...], facts: Facts) -> dict[str, Form]:  # noqa: ARG003
         """Return the forms of a tree, whose leaves are no more than the cells, and of rows about its nodes."""
         cells = math.prod(shape)
-        nodes, rows = range(1, 2 * cells + 1), range(MOST_BOXES_A_CELL * cells + 1)
+        nodes, rows = range(1, 2 * cells + 1), range(MAX_BOXES_PER_CELL * cells + 1)
         bounds = (range(len(shape), len(shape) + 1), nodes)
         return {
             "above": (nodes,),
@@ -232,7 +229,7 @@ class BoxCounts(Measurement):
         }
 
     @classmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
+    def from_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
         """Return the boxes of a file."""
         parent = np.arange(len(arrays["above"])) - arrays["above"]
         parent[0] = arrays["above"][0] - 1
@@ -245,9 +242,9 @@ class Selection(Measurement):
     """Report-noisy-max: for each of some questions, which of its candidates was selected by a noisy score.
 
     A question had `candidates[k]` candidates, of which number `chosen[k]` was selected; `axes[k]` are the attributes
-    that the selected one is about: those of a marginal, that of a cut. `boxes` hold every cell on which a score
-    depends, and a cell in any is charged once; None is the whole cube. What scores were made of (predictions, say) is
-    not kept: it follows from the measurements before, and no estimate uses it.
+    that the selected one is about: those of a marginal, that of a cut. `boxes` contain every cell on which a score
+    depends, and a cell in any is charged once; None is the whole cube. The inputs of the scores, such as
+    predictions, are not stored: they follow from the measurements before, and no estimate uses them.
     """
 
     kind: ClassVar[str] = "selection"
@@ -325,9 +322,9 @@ class Selection(Measurement):
         if self.boxes is None:
             charges += self.units
         else:
-            held = np.zeros(charges.shape, np.int64)
-            add_to_boxes(held, self.boxes, np.ones(len(self.boxes), np.int64))
-            charges += np.minimum(held, 1) * self.units
+            inside = np.zeros(charges.shape, np.int64)
+            add_to_boxes(inside, self.boxes, np.ones(len(self.boxes), np.int64))
+            charges += np.minimum(inside, 1) * self.units
 
     def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:  # noqa: ARG002
         """Return all selections in one group."""
@@ -355,12 +352,12 @@ class Selection(Measurement):
         asked = range(1, cells + 1 if in_boxes else 2)
         found: dict[str, Form] = {"questions": (asked, range(2, 3 + len(shape)))}
         if in_boxes:
-            bounds = (range(len(shape), len(shape) + 1), range(1, MOST_BOXES_A_CELL * cells + 1))
+            bounds = (range(len(shape), len(shape) + 1), range(1, MAX_BOXES_PER_CELL * cells + 1))
             found |= {"lower": bounds, "upper": bounds}
         return found
 
     @classmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
+    def from_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
         """Return the selection of a file."""
         in_boxes = value(facts, "boxes", bool)
         boxes = Boxes(shape, arrays["lower"].T, arrays["upper"].T) if in_boxes else None
@@ -378,7 +375,7 @@ def steps(numbers: Ints) -> Ints:
 
 
 def _after_cuts(level: Ints) -> str:
-    """Say after how many cuts of the whole boxes come."""
+    """Return after how many cuts of the root boxes come, in words."""
     low, high = int(level.min()), int(level.max())
     if high == 0:
         return "the whole"
@@ -391,7 +388,7 @@ def _path_sums(parent: Ints, node: Ints, units: Ints) -> Ints:
     """Return for each node of a tree the units spent on it and on all nodes above it."""
     charged = np.zeros(len(parent), np.int64)
     for row in range(len(node)):
-        charged[node[row]] = min(charged[node[row]] + units[row], MOST_SUMMED)
+        charged[node[row]] = min(charged[node[row]] + units[row], MAX_SUMMED_UNITS)
     for child in range(1, len(parent)):
-        charged[child] = min(charged[child] + charged[parent[child]], MOST_SUMMED)
+        charged[child] = min(charged[child] + charged[parent[child]], MAX_SUMMED_UNITS)
     return charged

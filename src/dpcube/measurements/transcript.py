@@ -1,6 +1,6 @@
-"""The transcript: everything that was measured, which is all that a release is; and where a release comes from.
+"""The transcript of a release, which is the list of all its noisy measurements, and the provenance of the release.
 
-Estimators are functions of it, so a better estimator can be applied to an old release at no privacy cost.
+Estimators are functions of the transcript, so a better one can be applied to an old release at no privacy cost.
 """
 
 from collections.abc import Mapping
@@ -12,23 +12,23 @@ import numpy as np
 
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.domain.text import is_text
-from dpcube.core.epsilon import LARGEST_SHARE, SMALLEST_SHARE
+from dpcube.core.epsilon import MAX_SHARE, MIN_SHARE
 from dpcube.core.errors import DomainError
 from dpcube.core.feasible import TOTAL_SHARE
 from dpcube.measurements.measurement import CellGroups, Measurement
-from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_SUMMED, BoxCounts, Marginal, Selection
+from dpcube.measurements.measurements import MAX_SUMMED_UNITS, MEASUREMENT_KINDS, BoxCounts, Marginal, Selection
 from dpcube.noise import noise_variances
 
-MOST_MEASUREMENTS = 1025
-"""1,024 of a strategy, and the total before them."""
+MAX_MEASUREMENTS = 1025
+"""1,024 of a strategy, and the noisy total before them."""
 TOTAL_UNITS = int(BUDGET_UNITS * TOTAL_SHARE / (1 - TOTAL_SHARE))
 """Units of the total that is drawn before the strategy: 1/17 of epsilon is 2^36 units where 16/17 are 2^40, exactly."""
-MOST_UNEVEN = 32
-"""Measurements that may charge cells differently: to add them up, each is painted over the whole cube."""
+MAX_UNEVEN_MEASUREMENTS = 32
+"""Measurements that may charge cells differently: to add up their charges, each needs an array of the whole cube."""
 
 Layout = Literal["cube", "grid", "periods"]
-"""How the boxes of a transcript lie: in a cube; in a grid too fine to be laid out as a cube; or below the slabs of
-releases of disjoint periods, which are the first attribute."""
+"""Layout of the boxes of a transcript: a cube; a grid too fine to materialise; or boxes below the slabs of disjoint
+periods, which are the first attribute."""
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
 
@@ -58,9 +58,9 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transcript:
-    """What a strategy measured, in the order in which it did. `epsilon_per_unit` is the noise of one unit of budget.
+    """The noisy measurements of a strategy, in order. `epsilon_per_unit` is the noise of one unit of budget.
 
-    `plan` is a label: what the strategy chose to do by its first counts, if it has several ways.
+    `plan` is the name of the plan that the strategy selected by its first counts, if it has several.
     """
 
     shape: tuple[int, ...]
@@ -84,14 +84,14 @@ class Transcript:
         for measurement in self.measurements:
             measurement.check_shape(self.shape)
             for units in measurement.noise_units():
-                if not SMALLEST_SHARE <= units * self.epsilon_per_unit <= LARGEST_SHARE:
+                if not MIN_SHARE <= units * self.epsilon_per_unit <= MAX_SHARE:
                     msg = f"noise of {units} units is drawn with an epsilon outside 1e-9 to 100"
                     raise DomainError(msg)
 
     def _check_list(self) -> None:
-        if not 1 <= len(self.measurements) <= MOST_MEASUREMENTS:
+        if not 1 <= len(self.measurements) <= MAX_MEASUREMENTS:
             many = len(self.measurements)
-            msg = f"a transcript needs at least one measurement and at most {MOST_MEASUREMENTS:,}, got {many:,}"
+            msg = f"a transcript needs at least one measurement and at most {MAX_MEASUREMENTS:,}, got {many:,}"
             raise DomainError(msg)
         for measurement in self.measurements:
             if type(measurement) not in MEASUREMENT_KINDS.values():
@@ -107,9 +107,9 @@ class Transcript:
                     "a transcript with marginals of groups has marginals and selections of the whole cube, and no more"
                 )
                 raise DomainError(msg)
-        if sum(not measurement.charges_evenly for measurement in self.measurements) > MOST_UNEVEN:
-            msg = f"a transcript has {MOST_UNEVEN} trees of boxes and selections in boxes at most; put boxes that "
-            msg += "nest into one tree, and selections in disjoint boxes into one"
+        if sum(not measurement.charges_evenly for measurement in self.measurements) > MAX_UNEVEN_MEASUREMENTS:
+            msg = f"a transcript has {MAX_UNEVEN_MEASUREMENTS} trees of boxes and selections in boxes at most; put "
+            msg += "boxes that nest into one tree, and selections in disjoint boxes into one"
             raise DomainError(msg)
 
     @property
@@ -124,7 +124,7 @@ class Transcript:
 
     @property
     def groups(self) -> CellGroups | None:
-        """The groups of cells that marginals of a wide table are of, if any is."""
+        """The groups of cells of coarsened marginals, if there are any."""
         return next((one.groups for one in self.marginals if one.groups is not None), None)
 
     @property
@@ -180,7 +180,7 @@ class Transcript:
     def most_charged(self) -> int:
         """Return the most units that any cell was charged by all measurements together; from 2^61 on, at least that.
 
-        What charges every cell alike adds to any sum, so the most are added up. Two trees may each charge most where
+        Uniform charges add up. Two trees may each charge most where
         the other charges little: of more than one, the charges of every cell are added up (8 bytes a cell).
         """
         uneven = [measurement for measurement in self.measurements if not measurement.charges_evenly]
@@ -190,5 +190,5 @@ class Transcript:
         charges = np.zeros(self.shape, np.int64)
         for measurement in uneven:
             measurement.add_charges(charges)
-            np.minimum(charges, MOST_SUMMED, out=charges)
+            np.minimum(charges, MAX_SUMMED_UNITS, out=charges)
         return total + int(charges.max())

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints, Places
-from dpcube.core.boxes import MOST_CELLS, Boxes
+from dpcube.core.boxes import MAX_LABELLED_CELLS, Boxes
 from dpcube.core.memory import check_memory
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.non_negative import non_negative
@@ -44,7 +44,7 @@ class CellwiseEstimate:
     @property
     def is_materialisable(self: Estimate) -> bool:
         """Whether every cell can be laid out."""
-        return math.prod(self.shape) <= MOST_CELLS
+        return math.prod(self.shape) <= MAX_LABELLED_CELLS
 
     def values(self: _Answering, queries: Queries) -> Floats:
         """Return the estimated answers."""
@@ -87,7 +87,7 @@ class CellwiseEstimate:
     ) -> Iterator[tuple[Places, ...]]:
         """Return the cells of synthetic rows, by counts of cells of which none is below zero."""
         size, spread = math.prod(self.shape), self.evenly_spread()
-        if size > MOST_CELLS and spread is not None:
+        if size > MAX_LABELLED_CELLS and spread is not None:
             return cells_in_boxes(*spread, rows, generator, batch=batch)
         check_memory(size * BYTES_TO_DRAW, what=f"a cube of {size:,} cells", remedy="use a larger machine")
         expected = non_negative(self.cells())

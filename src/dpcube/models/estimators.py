@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dpcube.core.arrays import Floats
-from dpcube.core.boxes import MOST_CELLS, box_sums
+from dpcube.core.boxes import MAX_LABELLED_CELLS, box_sums
 from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import QueryError
 from dpcube.measurements import BoxCounts, Marginal, Transcript
@@ -29,7 +29,14 @@ from dpcube.models.cuboids.first_tables import counts_every_attribute
 from dpcube.models.errors import NonUniformity, deviations_from_means
 from dpcube.models.fine_grid import GridEstimate
 from dpcube.models.least_squares_tree import LeastSquaresTree
-from dpcube.models.marginals import LEAST_AXES, MOST_FITTED, BalancedEstimate, Components, noisy_cells, noisy_tables
+from dpcube.models.marginals import (
+    LEAST_AXES,
+    MAX_FITTED_CELLS,
+    BalancedEstimate,
+    Components,
+    noisy_cells,
+    noisy_tables,
+)
 from dpcube.models.marginals.components import axes_of_several
 from dpcube.models.posterior import (
     PosteriorEstimate,
@@ -110,7 +117,7 @@ def consistent(transcript: Transcript) -> Estimate:
     """Make the tree's counts add up with none below zero, then spread evenly.
 
     The stated noise variance is that of `uniform`: approximate here, because what is cut at zero depends on the noise.
-    Where inner boxes were measured too the noise is another, and not known: NaN.
+    Where inner boxes were measured too, the law of the noise is unknown: NaN.
     """
     boxes = _boxes_of(transcript)  # note P8
     _, leaf_variance = _leaf_counts(boxes, transcript)
@@ -129,7 +136,7 @@ def posterior(transcript: Transcript) -> Estimate:
 
 
 def balanced(transcript: Transcript) -> Estimate:
-    """Return the posterior with the total by counts that no noise chose, moved to noisy tables where they know better.
+    """Return the posterior with an unbiased total, moved to noisy marginals where these are more precise.
 
     The tables are over one and two attributes, measured apart from the tree.
     """
@@ -141,7 +148,7 @@ def balanced(transcript: Transcript) -> Estimate:
             whole = whole.pooled_with(Whole(float(tables.values[()]), 1 / tables.precisions[()]))
         tables = tables.with_total(whole.total, whole.variance)
     tree = _posterior("balanced", transcript, whole=whole)
-    if tables is None or math.prod(transcript.shape) > MOST_FITTED:
+    if tables is None or math.prod(transcript.shape) > MAX_FITTED_CELLS:
         return tree
     made = BalancedEstimate("balanced", tree, tables)
     return made if made.moves() else tree
@@ -151,7 +158,7 @@ def _components(transcript: Transcript) -> Components | None:
     """Return what tables measured apart and the sums of all cells say; None if there are neither."""
     tables = noisy_tables(transcript)
     cells = noisy_cells(_boxes_of(transcript), transcript.epsilon_per_unit)
-    of_tables = Components.of(transcript.shape, tables) if tables else None
+    of_tables = Components.from_tables(transcript.shape, tables) if tables else None
     if cells is None or len(axes_of_several(transcript.shape)) < LEAST_AXES:
         return of_tables
     of_cells = Components.of_cells(*cells)
@@ -169,7 +176,7 @@ def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> Pos
     found = infer(boxes.tree, measured, variance, whole=whole, even=None if whole else False)
     if found.even:
         found = with_unseen_departures(found, measured, variance)
-    kept = found if halved else UnseenInside.of(found)
+    kept = found if halved else UnseenInside.from_posterior(found)
     return PosteriorEstimate(
         name, kept, measured, variance, whole, doubting=name == "balanced", periods=transcript.layout == "periods"
     )
@@ -186,12 +193,12 @@ def tree_least_squares(transcript: Transcript) -> Estimate:
 def grid(transcript: Transcript) -> Estimate:
     """Return totals of the boxes of a fine grid that add up, none below zero, spread evenly inside its leaves."""
     boxes = _boxes_of(transcript)
-    return GridEstimate.of("grid", boxes, *boxes.by_node(transcript.epsilon_per_unit))
+    return GridEstimate.from_boxes("grid", boxes, *boxes.by_node(transcript.epsilon_per_unit))
 
 
 def cuboids(transcript: Transcript) -> Estimate:
     """Return the most even cube that agrees with the noisy tables of a wide release, as far as noise allows."""
-    return CuboidsEstimate.of("cuboids", transcript)
+    return CuboidsEstimate.from_transcript("cuboids", transcript)
 
 
 def least_squares(transcript: Transcript) -> Estimate:
@@ -314,14 +321,14 @@ def _states_everything(_: Transcript) -> frozenset[Part]:
 
 
 def _states_of_uniform(transcript: Transcript) -> frozenset[Part]:
-    """Noise; and what even spreading misses if cells can tell, or if no box has more than one cell."""
+    """Noise; and the non-uniformity error if cells are evidence on it, or if no box has more than one cell."""
     tree = _boxes_of(transcript).tree
     tells = transcript.cells is not None or tree.sizes[tree.leaves].max() == 1
     return frozenset({"noise", "nonuniformity"}) if tells else frozenset({"noise"})
 
 
 def _states_of_tree(transcript: Transcript) -> frozenset[Part]:
-    """Noise; and what even spreading misses if a posterior can tell, or if no box has more than one cell."""
+    """Noise; and the non-uniformity error if a posterior states it, or if no box has more than one cell."""
     tree = _boxes_of(transcript).tree
     tells = _has_posterior(transcript) or tree.sizes[tree.leaves].max() == 1
     return frozenset({"noise", "nonuniformity"}) if tells else frozenset({"noise"})
@@ -341,10 +348,10 @@ def _leaves_nothing_unused(transcript: Transcript) -> bool:
 
 
 def _leaves_what_chose_boxes(transcript: Transcript) -> bool:
-    """Whether no cells were counted, or before the boxes, which may then have been chosen by the noise of the cells.
+    """Whether no cells were counted, or before the boxes, which may then have been selected by the noise of the cells.
 
-    Inside such boxes the same cells tell little besides. Boxes that were counted first were not chosen by cells, and to
-    spread them evenly leaves unused what was counted of their inside.
+    Inside such boxes the same cells add little. Boxes that were counted first were not selected by cells, and spreading
+    them evenly would ignore the counts of their inside.
     """
     if transcript.cells is None or transcript.boxes is None:
         return True
@@ -361,7 +368,7 @@ NEEDS_CUTS = Need(
 )
 
 NEEDS_COARSE = Need(
-    lambda transcript: math.prod(transcript.shape) <= MOST_CELLS,
+    lambda transcript: math.prod(transcript.shape) <= MAX_LABELLED_CELLS,
     "is of a grid too fine for it: it would learn the sums of every value of each attribute",
 )
 NEEDS_FINE = Need(

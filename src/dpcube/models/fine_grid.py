@@ -153,7 +153,7 @@ class GridEstimate(GridTree):
     unbiased: Floats
 
     @classmethod
-    def of(cls, name: str, boxes: "BoxCounts", measured: Floats, variance: Floats) -> "GridEstimate":
+    def from_boxes(cls, name: str, boxes: "BoxCounts", measured: Floats, variance: Floats) -> "GridEstimate":
         """Return the estimate by counts of nodes and their noise variances, shape (nodes,), infinite for no count."""
         unbiased, noise = least_squares_totals(boxes.tree, measured, variance)
         posterior = infer(boxes.tree, measured, variance, rounds=GRID_ROUNDS, evenly=True)

@@ -1,4 +1,4 @@
-"""A model of noisy marginals, as far as others need to know how finely each attribute was measured."""
+"""Protocol of a model of noisy marginals: the resolution at which each attribute was measured."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -40,5 +40,5 @@ class MarginalModel(Protocol):
 
     @property
     def departure(self) -> "Departure | None":
-        """How far what was not measured departs from the model, if that is known."""
+        """Estimated departure from the model of what was not measured, if there is any estimate."""
         ...

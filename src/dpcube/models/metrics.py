@@ -1,4 +1,4 @@
-"""Errors of an estimate against the truth, for public or made-up counts."""
+"""Errors of an estimate against the truth, for public or simulated counts."""
 
 from dataclasses import dataclass
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Generator = np.random.Generator
 BATCH_ROWS = 2**18
-"""Rows that are drawn at a time unless told otherwise."""
-MOST_SYNTHETIC_ROWS = 2**53
+"""Default number of rows that are drawn at a time."""
+MAX_SYNTHETIC_ROWS = 2**53
 """Rows are numbered in double precision."""
 
 
@@ -39,19 +39,17 @@ def rows_to_draw(rows: int | None, total: float) -> int:
     """Return how many rows are drawn: as many as the total says unless given, or a QueryError."""
     if rows is None:
         return round(total)
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or not 0 <= rows < MOST_SYNTHETIC_ROWS:
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or not 0 <= rows < MAX_SYNTHETIC_ROWS:
         msg = f"the number of rows must be a whole number from 0 to 2^53 - 1, got {rows!r}"
         raise QueryError(msg)
     if rows > 0 and total <= 0:
-        msg = (
-            f"this estimate has no rows in any cell, so {rows} cannot be drawn from it; ask for 0, or another estimate"
-        )
+        msg = f"this estimate has no rows in any cell, so {rows} cannot be drawn; draw 0, or use another estimate"
         raise QueryError(msg)
     return int(rows)
 
 
 def same_rows(estimate: "Estimate", rows: int) -> Ints:
-    """Return the cells of so many rows of an estimate, shape (rows, axes): the same whenever they are asked for."""
+    """Return the cells of so many rows of an estimate, shape (rows, axes): the same at every call."""
     (drawn,) = estimate.draw(rows, np.random.default_rng(0), batch=rows)
     return np.stack(drawn, axis=1).astype(np.int64)
 

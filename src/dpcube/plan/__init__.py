@@ -1,4 +1,4 @@
-"""What a release would be worth, from public facts only, before anything is spent."""
+"""Planning: predicted errors of a release, from public facts only, before any budget is spent."""
 
 from dpcube.plan.advice import Advice
 from dpcube.plan.draw import draw

@@ -24,9 +24,9 @@ class Advice:
 def advise(predictor: Predictor, strategy: Strategy, *, before: Prediction) -> Advice | None:
     """Return how to coarsen the cube, or None when the mean answer stands above noise as predicted.
 
-    The attribute with most bins gives up half of them, again and again: it is the one whose detail costs most cells.
-    What is advised errs by no larger share of its answers than the cube as it is: the first such that stands above
-    noise, or else the best, which may be the cube as it is.
+    The attribute with most bins is halved, again and again: its detail costs most cells.
+    The advised cube has no larger relative error than the cube as it is: it is the first such that stands above noise,
+    or else the best, which may be the cube as it is.
     """
     if before.stands_out:
         return None

@@ -1,4 +1,4 @@
-"""The axes of a planned cube: all that a plan needs to know of a domain."""
+"""The axes of a planned cube: the facts of a domain on which a plan depends."""
 
 from dataclasses import dataclass, replace
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PICTURE_ENDINGS = (".svg", ".png", ".pdf")
 # Strategies differ in their dashes and marks, so the picture can be read without colours.
 STYLES = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"), ("-", "x"), ("--", "v"))
-COLOURS = ("#0072b2", "#d55e00", "#009e73")  # which all kinds of eyes tell apart
+COLOURS = ("#0072b2", "#d55e00", "#009e73")  # distinguishable with any colour vision
 
 
 def check_picture(path: Path) -> None:
@@ -40,7 +40,7 @@ def _plain(value: float, _: float = 0.0) -> str:
 
 
 def _mark(axes: "Axes", plan: Plan) -> None:
-    """Mark what was asked: the epsilon, and the error that is wanted; words stand at the ends of their lines."""
+    """Mark the requested epsilon and the wanted error, with labels at the ends of their lines."""
     behind: dict[str, Any] = {"color": "0.6", "lw": 1, "zorder": 1}
     axes.axvline(float(plan.epsilon), **behind)
     at_top, at_right = axes.get_xaxis_transform(), axes.get_yaxis_transform()
@@ -54,7 +54,7 @@ def _mark(axes: "Axes", plan: Plan) -> None:
 
 
 def draw(plan: Plan, path: str | Path) -> None:
-    """Draw the curve of a plan made with `curve=True`; bands span the stand-ins."""
+    """Draw the curve of a plan made with `curve=True`; bands span the simulated tables."""
     check_picture(Path(path))
     if not plan.curve:
         msg = "this plan has no curve to draw; make it with plan(..., curve=True)"
@@ -76,7 +76,7 @@ def draw(plan: Plan, path: str | Path) -> None:
     )
     _mark(axes, plan)
     axes.set_title(f"{plan.domain.size:,} cells, about {plan.rows:,} rows", loc="left", fontsize="medium")
-    axes.set_title("bands: made-up tables of different character", loc="right", fontsize="small")
+    axes.set_title("bands: simulated tables of different distributions", loc="right", fontsize="small")
     axes.legend(loc="lower left")  # errors fall, so this corner is the empty one
     axes.grid(visible=True, which="major", color="0.9")
     for axis in (axes.xaxis, axes.yaxis):

@@ -1,4 +1,4 @@
-"""The plan: what a release would be worth, before anything is spent on it."""
+"""Planning a release: predicted errors of each strategy, and advice, before any budget is spent."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,22 +8,22 @@ from functools import cache, cached_property
 
 from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import listing
-from dpcube.core.epsilon import LARGEST, SMALLEST, parse_epsilon
+from dpcube.core.epsilon import MAX_EPSILON, MIN_EPSILON, parse_epsilon
 from dpcube.core.errors import DomainError, InputError, MemoryLimitError
 from dpcube.core.feasible import TOTAL_SHARE, check_drawable, check_public, error_of_total
 from dpcube.plan.advice import Advice, advise
 from dpcube.plan.axes import axes_of
-from dpcube.plan.by_rows import RowPredictor
 from dpcube.plan.predict import Prediction, Predictor
 from dpcube.plan.queries import ALL_KINDS, KINDS_OF, QueryKind
+from dpcube.plan.row_predictor import RowPredictor
 from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.strategies import BY_NAME, DEFAULT, Strategy, check_room, releasing_strategy
 from dpcube.strategies.strategy import FittedStrategy
 
 Predictions = Callable[[Fraction], Mapping[str, Prediction]]
 
-MOST_PLANNED_ROWS = 10**12
-MOST_PLANNED_CELLS = 10**15
+MAX_PLAN_ROWS = 10**12
+MAX_PLAN_CELLS = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,9 @@ class Plan:
 
     `reaching` gives for each strategy the least epsilon that reaches the wanted accuracy, None where none up to 50
     does; `curve` is the predicted error of the asked kind over a range of epsilons. Both are empty unless asked for.
-    `refusals` are the words with which a release would be refused here, or stopped. `done` says what is done with a
-    wide table or a fine grid; of these there are also predictions of parts (`about`), and no advice.
+    `refusals` are the messages with which a release would be refused on this machine, or stopped. `done` describes the
+    measurements of a wide table or of a fine grid; for these there are also predictions of parts (`about`), and no
+    advice.
     """
 
     domain: Domain
@@ -52,7 +53,7 @@ class Plan:
 
     @property
     def belief(self) -> float:
-        """Who thought it as likely as not that one unit is in the table can come to believe it this much, no more."""
+        """Upper bound on the posterior probability that one unit is in the table, from a prior of one half."""
         return 1 / (1 + math.exp(-float(self.epsilon)))
 
     def as_dict(self) -> dict[str, object]:
@@ -89,14 +90,14 @@ def plan(
     roughly: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Plan:
-    """Return what to expect of a release, from public facts only; no table is opened and nothing is spent.
+    """Return the predicted errors of a release, from public facts only; no table is opened and nothing is spent.
 
     `rows` is roughly how many rows there are, as publicly known or guessed: if it is secret, do not look it up.
     `queries` is what will be asked: ranges, cells, marginals or total; of a wide table pairs, too. `strategies` are
     those built in unless given, by name, as MODULE:CLASS or as objects. A domain that would be released as cuboids or
     as a fine grid is planned as such.
-    `accuracy` is a wanted typical error in rows. `roughly` runs a strategy that takes long once on each made-up table,
-    and gives no advice: for whoever changes things and waits.
+    `accuracy` is a wanted typical error in rows. `roughly` runs a slow strategy once on each simulated
+    table and gives no advice: for interactive use.
 
     >>> from dpcube import Domain
     >>> made = plan(Domain.of_shape((10, 4)), rows=1000, epsilon=1, queries="cells", strategies="cells")
@@ -106,12 +107,12 @@ def plan(
     amount = parse_epsilon(epsilon)
     _check(rows, max_rows, accuracy)
     check_drawable(amount, max_rows)
-    chosen = _by_name(strategies, domain)
-    first = next(iter(chosen.values()))
+    selected = _by_name(strategies, domain)
+    first = next(iter(selected.values()))
     kind = _kind(queries, first, domain)
     _check_size(domain, first)
     predictors = _Predictors(domain, rows, max_rows, seed)
-    predict = {name: _remembered(predictors, one, progress, roughly=roughly) for name, one in chosen.items()}
+    predict = {name: _remembered(predictors, one, progress, roughly=roughly) for name, one in selected.items()}
     best = min((at(amount)[kind] for at in predict.values()), key=lambda p: p.typical)
     return Plan(
         domain=domain,
@@ -121,18 +122,18 @@ def plan(
         queries=kind,
         predictions=tuple(p for at in predict.values() for p in at(amount).values()),
         best=best,
-        advice=None if roughly else predictors.advice(chosen[best.strategy], best),
+        advice=None if roughly else predictors.advice(selected[best.strategy], best),
         accuracy=accuracy,
         reaching={} if accuracy is None else {n: _reach(at, kind, accuracy, amount) for n, at in predict.items()},
-        curve=tuple(_curve(predictors, chosen, predict, amount, kind, progress)) if curve else (),
-        refusals=tuple(_refusals(domain, rows, amount, max_rows, list(chosen.values()))),
+        curve=tuple(_curve(predictors, selected, predict, amount, kind, progress)) if curve else (),
+        refusals=tuple(_refusals(domain, rows, amount, max_rows, list(selected.values()))),
         done=tuple(first.description(domain, rows=rows, epsilon=amount / max_rows)),
     )
 
 
 @dataclass(frozen=True)
 class _Predictors:
-    """What predicts the errors of a strategy: by cubes, or by rows where no cube could be held."""
+    """Predictors of the errors of a strategy: by cubes, or by rows where the cube is too large to materialise."""
 
     domain: Domain
     rows: int
@@ -152,14 +153,14 @@ class _Predictors:
         return predictor.predict(strategy, epsilon, roughly=roughly)
 
     def advice(self, strategy: FittedStrategy, before: Prediction) -> Advice | None:
-        """Return how to coarsen a cube; in a wide table or a grid cells are put together by what they hold."""
+        """Return how to coarsen a cube; the strategies of wide tables and grids coarsen by themselves."""
         return None if strategy.store == "rows" else advise(self.of_cubes, strategy, before=before)
 
 
 def _refusals(
     domain: Domain, rows: int, epsilon: Fraction, max_rows: int, strategies: Sequence[FittedStrategy]
 ) -> Iterator[str]:
-    """Say how a release would be refused on this machine, by the rules of `release` itself."""
+    """Yield the messages with which `release` would refuse on this machine."""
     try:
         check_public(domain)
     except DomainError as refused:
@@ -171,8 +172,8 @@ def _refusals(
             yield f"A release by {strategy.name} would be refused on this machine: {refused}."
     error = error_of_total(epsilon * TOTAL_SHARE, max_rows)
     if rows <= error:
-        told = f"about {rows:,} rows are not above its error of {error:,}"
-        yield f"A release would likely be stopped at its total: {told}; spend more, or: --even-if-empty."
+        reason = f"about {rows:,} rows are not above its error of {error:,}"
+        yield f"A release would likely be stopped at its total: {reason}; use a larger epsilon or --even-if-empty."
 
 
 def _by_name(strategies: str | Strategy | Sequence[str | Strategy], domain: Domain) -> dict[str, FittedStrategy]:
@@ -181,15 +182,15 @@ def _by_name(strategies: str | Strategy | Sequence[str | Strategy], domain: Doma
     if not given:
         default = releasing_strategy(DEFAULT, domain)
         given = (DEFAULT,) if default.store == "rows" else tuple(BY_NAME)
-    chosen = [releasing_strategy(strategy, domain) for strategy in given]
-    others = [strategy.name for strategy in chosen if strategy.store == "rows"]
-    if others and len(chosen) > 1:
+    selected = [releasing_strategy(strategy, domain) for strategy in given]
+    others = [strategy.name for strategy in selected if strategy.store == "rows"]
+    if others and len(selected) > 1:
         msg = f"a release by {others[0]} is planned by itself: it is evaluated on another workload; name it alone"
         raise InputError(msg)
-    if len({strategy.name for strategy in chosen}) < len(chosen):
+    if len({strategy.name for strategy in selected}) < len(selected):
         msg = "a plan names its predictions by strategy, so each strategy may be given once; plan variants one by one"
         raise InputError(msg)
-    return {strategy.name: strategy for strategy in chosen}
+    return {strategy.name: strategy for strategy in selected}
 
 
 def _remembered(
@@ -207,14 +208,14 @@ def _remembered(
 
 def _curve(
     predictors: _Predictors,
-    chosen: Mapping[str, FittedStrategy],
+    selected: Mapping[str, FittedStrategy],
     predict: Mapping[str, Predictions],
     asked: Fraction,
     kind: QueryKind,
     progress: Callable[[str], None],
 ) -> Iterator[Prediction]:
     """Return the predictions of every strategy over a range of epsilons: roughly, but for the one that was asked."""
-    for name, strategy in chosen.items():
+    for name, strategy in selected.items():
         points = _around(asked)
         for number, epsilon in enumerate(points, 1):
             progress(f"predicting {name} at epsilon {float(epsilon):.3g}, point {number} of {len(points)} of its curve")
@@ -229,19 +230,19 @@ def _reach(predict: Predictions, kind: QueryKind, accuracy: float, start: Fracti
 def _around(epsilon: Fraction) -> list[Fraction]:
     """Return the epsilons of a curve, from a tenth of the asked one to ten times it, which is among them."""
     points = (rounded_up(float(epsilon) * 10 ** (step / 2)) for step in (-2, -1, 1, 2))
-    return sorted({epsilon, *(min(max(point, SMALLEST), LARGEST) for point in points)})
+    return sorted({epsilon, *(min(max(point, MIN_EPSILON), MAX_EPSILON) for point in points)})
 
 
 def _check_size(domain: Domain, strategy: FittedStrategy) -> None:
-    if strategy.store == "cells" and domain.size > MOST_PLANNED_CELLS:
-        most = f"{MOST_PLANNED_CELLS:,} cells"
+    if strategy.store == "cells" and domain.size > MAX_PLAN_CELLS:
+        most = f"{MAX_PLAN_CELLS:,} cells"
         msg = f"a plan is for cubes of up to {most}, and this one has {domain.size:,}; declare fewer bins"
         raise InputError(msg)
 
 
 def _check(rows: int, max_rows: int, accuracy: float | None) -> None:
-    if not 1 <= rows <= MOST_PLANNED_ROWS:
-        msg = f"a plan is for 1 to {MOST_PLANNED_ROWS:,} rows, got {rows}; say roughly how many there are"
+    if not 1 <= rows <= MAX_PLAN_ROWS:
+        msg = f"a plan is for 1 to {MAX_PLAN_ROWS:,} rows, got {rows}; give a rough number of rows"
         raise InputError(msg)
     if max_rows < 1:
         msg = f"a unit has at least one row, got max_rows {max_rows}"

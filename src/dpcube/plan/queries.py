@@ -12,15 +12,15 @@ from dpcube.strategies.strategy import WorkloadKind
 QueryKind = Literal["ranges", "cells", "marginals", "total", "pairs"]
 ALL_KINDS: tuple[QueryKind, ...] = get_args(QueryKind)
 QUERY_KINDS: tuple[QueryKind, ...] = ALL_KINDS[:-1]
-"""What is asked of a cube."""
+"""The workload of a cube."""
 KINDS_OF: dict[WorkloadKind, tuple[QueryKind, ...]] = {
     "cube": QUERY_KINDS,
     "wide": ("ranges", "marginals", "pairs", "total"),
     "grid": ("ranges", "total"),
 }
-"""What a plan asks, by the kind of table that a strategy is made for.
+"""The kinds of questions that a plan evaluates, by the kind of table that a strategy is made for.
 
-Of a wide table ranges of up to three attributes, and no single cells, which hold next to nothing.
+For a wide table: ranges of up to three attributes, and no single cells, which are nearly all empty.
 """
 IN_WORDS: dict[QueryKind, str] = {
     "ranges": "a random range",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from dpcube.core.epsilon import LARGEST, SMALLEST
+from dpcube.core.epsilon import MAX_EPSILON, MIN_EPSILON
 
 SEARCH_FACTOR = 4
 NEAR = 1.05
@@ -19,13 +19,13 @@ def least_epsilon(error: Callable[[Fraction], float], wanted: float, *, start: F
     """
     low = high = start
     while error(high) > wanted:
-        if high == LARGEST:
+        if high == MAX_EPSILON:
             return None
-        low, high = high, min(high * SEARCH_FACTOR, LARGEST)
+        low, high = high, min(high * SEARCH_FACTOR, MAX_EPSILON)
     while low == high or error(low) <= wanted:
-        if low == SMALLEST:
-            return SMALLEST
-        low, high = max(low / SEARCH_FACTOR, SMALLEST), low
+        if low == MIN_EPSILON:
+            return MIN_EPSILON
+        low, high = max(low / SEARCH_FACTOR, MIN_EPSILON), low
     while high > low * Fraction(NEAR):
         middle = rounded_up(math.sqrt(low * high))
         if not low < middle < high:

@@ -1,4 +1,4 @@
-"""The analyst's side: from a released file alone."""
+"""The analyst's side: answers, views, reports and exports from a release file alone."""
 
 from typing import TYPE_CHECKING
 

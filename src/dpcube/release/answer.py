@@ -1,4 +1,4 @@
-"""Answers: a number and how far to trust it. The one place where a standard error becomes an interval."""
+"""Answers with confidence intervals. The one place where a standard error becomes an interval."""
 
 import math
 from dataclasses import dataclass, replace
@@ -97,7 +97,7 @@ class CutAnswers:
 class Answers:
     """The answers of a workload, as arrays; the fields mean what they mean in `Answer`.
 
-    `noises` tells of which answers the law of the error is known exactly, and what it is; `modelled` which are those of
+    `noises` states the law of the error of those answers for which it is exactly known; `modelled` which are those of
     a model, None if none is.
     """
 
@@ -119,17 +119,17 @@ class Answers:
 
     @classmethod
     def _spread(cls, domain: Domain, estimate: "Estimate", queries: CountingQueries) -> "Answers":
-        """Return answers that take rows to fall evenly into the bins that are cut."""
+        """Return answers that assume a uniform distribution inside the bins that are cut."""
         values, errors = estimate.answers(queries)
         squared = squared_where_even(domain, queries)
         if squared is not None:
             by_chance = np.maximum(values - estimate.values(squared), 0.0)
             by_slope = slope_squares(domain, estimate, queries)
             errors = errors._replace(nonuniformity_squares=errors.nonuniformity_squares + by_chance + by_slope)
-        return cls.of(values, errors)
+        return cls.from_parts(values, errors)
 
     @classmethod
-    def of(cls, values: Floats, errors: ErrorParts) -> "Answers":
+    def from_parts(cls, values: Floats, errors: ErrorParts) -> "Answers":
         """Return estimated values with what their errors are made of."""
         stderrs, nonuniformities = np.sqrt(errors.noise_variances), np.sqrt(errors.nonuniformity_squares)
         return cls(values, stderrs, nonuniformities, errors.noises, modelled=errors.modelled)

@@ -1,7 +1,7 @@
-"""Which charges of a ledger wait for the digest of a release: those that a process left which died as it finished.
+"""Charges of a ledger without the digest of their release, left by a process that died before it finished.
 
-A release says what it was charged for, not under which number. It is matched by all that both hold: the digest of the
-domain, the strategy, the epsilon, the period and the unit. Entering a digest spends and draws nothing.
+A release records what it was charged for, not the number of the charge. It is matched by all common fields: the digest
+of the domain, the strategy, the epsilon, the period and the unit. Entering a digest spends and draws nothing.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""An account of a release in plain words: what was measured, what was spent, how far off answers are."""
+"""Plain-text summary of a release: its measurements, the epsilon of each, and the errors of its answers."""
 
 import math
 import textwrap
@@ -17,11 +17,11 @@ from dpcube.release.trust import ONE_CELL, Trust, doubts, trust
 if TYPE_CHECKING:
     from dpcube.release.release import Release
 
-MOST_EXPLAINED_CELLS = 2**22
-"""Of larger cubes an account tells no errors: they would take longer than an account may."""
-MOST_SHARES = 3
-"""Tables over as many attributes that were counted with more different units are told together."""
-MOST_ATTRIBUTES, MOST_KINDS, WIDTH = 6, 8, 100  # so that an account fits one screen
+MAX_EXPLAINED_CELLS = 2**22
+"""Larger cubes are summarised without errors, which would take too long."""
+MAX_LISTED_SHARES = 3
+"""Marginals of one order that were counted with more different units are listed together."""
+MAX_LISTED_ATTRIBUTES, MAX_LISTED_KINDS, WIDTH = 6, 8, 100  # so that a summary fits one screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class MeasuredSelections(Measured):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseAccount:
-    """What a release holds and how far its answers can be trusted."""
+    """The summary of a release: its cube, its protection, its measurements, and the errors of its answers."""
 
     cube: str
     protection: str
@@ -85,7 +85,7 @@ class ReleaseAccount:
         unseen = ""
         of_a_cell = next((row.half_width for row in self.errors if row.question == ONE_CELL), math.nan)
         if not math.isnan(of_a_cell):
-            unseen = f"A single cell below about {_rows(of_a_cell)} rows cannot be told from an empty one. "
+            unseen = f"A single cell below about {_rows(of_a_cell)} rows cannot be distinguished from an empty one. "
         above = "totals, groups and ranges well above their errors" if self.errors else "what is well above its error"
         return (
             f"It supports {above}. {unseen}It says nothing reliable of any one row, and a question that cuts a bin is "
@@ -108,8 +108,8 @@ def account(release: "Release") -> ReleaseAccount:
     unit = "one row" if made.unit is None else f"all rows of one {made.unit} ({made.max_rows} counted at most)"
     names, sides = ", ".join(release.domain.names), " x ".join(map(str, shape))
     answers = bool(release.estimates)
-    told = answers and release.domain.size <= MOST_EXPLAINED_CELLS
-    errors = trust(release, release.domain.names[:MOST_ATTRIBUTES]) if told else ()
+    with_errors = answers and release.domain.size <= MAX_EXPLAINED_CELLS
+    errors = trust(release, release.domain.names[:MAX_LISTED_ATTRIBUTES]) if with_errors else ()
     return ReleaseAccount(
         cube=f"A cube of {names}: {sides} = {release.domain.size:,} cells, by {_method(release)}.",
         protection=f"What {unit} adds changes the chance of any outcome by a factor of exp({made.epsilon}) at most.",
@@ -121,48 +121,52 @@ def account(release: "Release") -> ReleaseAccount:
 
 
 def _method(release: "Release") -> str:
-    """Return the strategy and the plan that it chose."""
+    """Return the strategy and the plan that it selected."""
     strategy, plan = release.provenance.strategy, release.transcript.plan
     return strategy if plan in (None, strategy) else f"{strategy} (plan: {plan})"
 
 
 def measured(release: "Release") -> list[Measured]:
-    """Return what was measured, measurement by measurement, and of each the counts by what was spent on them."""
+    """Return the counts of every measurement, grouped by the share of epsilon spent on each."""
     names = release.domain.names
     several, measurements = _tables_alike(release.transcript.measurements)
     selections, measurements = _selections_alike(measurements, names)
     several += selections
-    told = [alike for kept in measurements[:MOST_KINDS] for alike in kept.by_units(names, most=MOST_KINDS)]
-    others = [alike for kept in measurements[MOST_KINDS:] for alike in kept.by_units(names, most=0)]
+    listed = [
+        alike for kept in measurements[:MAX_LISTED_KINDS] for alike in kept.by_units(names, most=MAX_LISTED_KINDS)
+    ]
+    others = [alike for kept in measurements[MAX_LISTED_KINDS:] for alike in kept.by_units(names, most=0)]
     if others:
         counts, most = sum(alike.counts for alike in others), max(alike.units for alike in others)
-        told.append(CountsAlike(f"{len(measurements) - MOST_KINDS} other measurements, with at most", counts, most))
-    return [_measured(alike, release) for alike in several + told]
+        listed.append(
+            CountsAlike(f"{len(measurements) - MAX_LISTED_KINDS} other measurements, with at most", counts, most)
+        )
+    return [_measured(alike, release) for alike in several + listed]
 
 
 def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike], list[Measurement]]:
-    """Return tables over as many attributes that were counted alike, several together, and the other measurements.
+    """Return marginals of one order and of equal units, several together, and the other measurements.
 
-    If each was counted with other units, as those of a wide table are, all over as many attributes are told together.
+    If nearly each was counted with other units, as in a wide release, all marginals of one order are listed together.
     """
     alike: dict[tuple[int, bool, int], list[Marginal]] = {}
     for kept in measurements:
         if isinstance(kept, Marginal) and kept.axes:
             alike.setdefault((len(kept.axes), kept.groups is not None, kept.units), []).append(kept)
-    told, together = [], set()
+    listed, together = [], set()
     for way, grouped in sorted({(way, grouped) for way, grouped, _ in alike}):
         of_way = {key[2]: tables for key, tables in alike.items() if key[:2] == (way, grouped)}
         every = "every group of cells" if grouped else "every cell"
         words = f"tables over {way} attribute{'s' * (way > 1)}"
-        if len(of_way) > MOST_SHARES:
+        if len(of_way) > MAX_LISTED_SHARES:
             words += ", with at most"
             of_way = {max(of_way): [table for tables in of_way.values() for table in tables]}
         for units, tables in of_way.items():
             if len(tables) > 1:
                 counts = sum(table.counts.size for table in tables)
-                told.append(CountsAlike(f"{every} of {len(tables)} {words}", counts, units))
+                listed.append(CountsAlike(f"{every} of {len(tables)} {words}", counts, units))
                 together |= {id(table) for table in tables}
-    return told, [kept for kept in measurements if id(kept) not in together]
+    return listed, [kept for kept in measurements if id(kept) not in together]
 
 
 def _selections_alike(
@@ -173,12 +177,12 @@ def _selections_alike(
     for kept in measurements:
         if isinstance(kept, Selection):
             alike.setdefault((kept.score, kept.units, kept.sensitivity), []).append(kept)
-    told = []
+    listed = []
     for several in alike.values():
         widest = max(several, key=lambda one: int(one.candidates.max()))
         (one,) = widest.by_units(names, most=1)
-        told.append(one._replace(counts=sum(len(each.chosen) for each in several)))
-    return told, [kept for kept in measurements if not isinstance(kept, Selection)]
+        listed.append(one._replace(counts=sum(len(each.chosen) for each in several)))
+    return listed, [kept for kept in measurements if not isinstance(kept, Selection)]
 
 
 def _measured(alike: CountsAlike, release: "Release") -> Measured:

@@ -1,6 +1,6 @@
 """Writing tables as new CSV or Parquet files, whole or not at all.
 
-Labels come from whoever made a release: in CSV, no spreadsheet runs them (`spreadsheets.py`). Parquet and JSON, which
+Labels come from the maker of a release: in CSV, no spreadsheet runs them (`spreadsheets.py`). Parquet and JSON, which
 are for programs, have every text as it is.
 """
 
@@ -23,7 +23,7 @@ WRITERS = {".csv": pacsv.CSVWriter, ".parquet": pq.ParquetWriter}
 def check_new_table(path: Path) -> None:
     """Raise InputError unless `path` names a new CSV or Parquet file; asked before any work is done."""
     if path.suffix.lower() not in WRITERS:
-        msg = f"cannot tell what to write to {path}; end its name in {' or '.join(WRITERS)}"
+        msg = f"the format of {path} is unknown; end its name in {' or '.join(WRITERS)}"
         raise InputError(msg)
     if path.exists():
         raise _exists(path)

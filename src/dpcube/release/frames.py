@@ -93,7 +93,7 @@ def to_hist(view: "View", *, errors: bool) -> Any:
     axes = view.groups()
     shown = [axis for axis in axes if axis.level is not None]
     if not shown or not check_rows(axes):
-        msg = "a histogram needs an attribute to tell apart and some rows; drill down, or dice less"
+        msg = "a histogram needs an attribute to group by and at least one cell; drill down, or dice less"
         raise QueryError(msg)
     shape = [len(axis) for axis in shown]
     made = [_hist_axis(hist, axis) for axis in shown]

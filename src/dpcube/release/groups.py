@@ -24,16 +24,16 @@ from dpcube.release.answer import Answers
 if TYPE_CHECKING:
     from dpcube.release.release import Release
 
-MOST_VIEW_ROWS = 2**24
-MOST_ASKED_APART = 20_000
+MAX_VIEW_ROWS = 2**24
+MAX_SINGLE_ANSWERS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class AxisGroups:
     """The groups along one axis, numbered in the order of the level; `level` is None where all cells are one group.
 
-    `weights` is the share of each cell that is kept, shape (cells,), and `parts` tells which are kept in part while
-    nothing is known inside them: a single real number has no share. A group of which nothing is kept is left out.
+    `weights` is the share of each cell that is kept, shape (cells,), and `parts` marks those kept in part that have
+    no inner distribution: a single real number has no share. A group of which nothing is kept is left out.
     """
 
     attribute: Attribute
@@ -101,10 +101,10 @@ class AxisGroups:
 
 
 def check_rows(axes: Sequence[AxisGroups]) -> int:
-    """Return how many rows the groups of these axes make, refusing more than a frame should hold."""
+    """Return how many rows the groups of these axes make, refusing more than a frame should have."""
     rows = int(np.prod([len(axis) for axis in axes], dtype=object))
-    if rows > MOST_VIEW_ROWS:
-        msg = f"this view has {rows:,} rows; at most {MOST_VIEW_ROWS:,} are laid out: roll up or dice it first"
+    if rows > MAX_VIEW_ROWS:
+        msg = f"this view has {rows:,} rows; at most {MAX_VIEW_ROWS:,} are laid out: roll up or dice it first"
         raise QueryError(msg)
     return rows
 
@@ -169,9 +169,9 @@ def _ranges(axes: Sequence[AxisGroups], places: Ints) -> Workload:
 
 
 def _query_answers(axes: Sequence[AxisGroups], places: Ints, release: "Release", estimate: str) -> Answers:
-    if len(places) > MOST_ASKED_APART:
+    if len(places) > MAX_SINGLE_ANSWERS:
         msg = f"{len(places):,} rows of this view are no ranges of whole cells, and the errors of at most "
-        msg += f"{MOST_ASKED_APART:,} such rows are worked out; roll up or dice it first, or ask for errors=False"
+        msg += f"{MAX_SINGLE_ANSWERS:,} such rows are worked out; roll up or dice it first, or ask for errors=False"
         raise QueryError(msg)
     return Answers.asked(release.domain, release.estimate(estimate), _queries(axes, places))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpcube.release.view import View
 
 SHOWN_ROWS = 20
-LONGEST_WORDS = 120
+MAX_NOTEBOOK_TEXT = 120
 STAMP = "NOT PRIVATE: made with noise that can be repeated, or from an experiment. Do not share."
 
 
@@ -138,7 +138,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Seq
     for tag, row in (("th", header), *(("td", row) for row in rows)):
         cells = [
             f'<{tag} style="text-align:{"right" if k in numbers else "left"};padding:.1em .7em">'
-            f"{escape(printable(cell, longest=LONGEST_WORDS))}</{tag}>"
+            f"{escape(printable(cell, longest=MAX_NOTEBOOK_TEXT))}</{tag}>"
             for k, cell in enumerate(row)
         ]
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -147,5 +147,5 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Seq
 
 def _page(table: str, words: str = "", release: "Release | None" = None) -> str:
     stamp = "" if release is None or release.provenance.private else f"<p><strong>{escape(STAMP)}</strong></p>"
-    lead = f"<p>{escape(printable(words, longest=4 * LONGEST_WORDS))}</p>" if words else ""
+    lead = f"<p>{escape(printable(words, longest=4 * MAX_NOTEBOOK_TEXT))}</p>" if words else ""
     return f"<div>{stamp}{lead}{table}</div>"

@@ -1,7 +1,7 @@
 """Shell quoting of names from files, for commands that a user pastes.
 
-A domain file and the name of a file may hold anything; a line that is shown to be pasted must ask what it says, and do
-nothing else.
+Names in a domain file, and names of files, may contain anything; a command shown for pasting must mean what it says,
+and do nothing else.
 """
 
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dpcube.core.domain import Attribute, Domain
 
-LONGEST_QUESTION = 200
+MAX_QUESTION_LENGTH = 200
 """A longer one is no example."""
 PLAIN_NAME = re.compile(r"[^\W\d][\w-]*")
 MEANT_IN_DOUBLE_QUOTES = re.compile(r'["$`\\!]')
@@ -57,7 +57,7 @@ def example_question(domain: Domain) -> str:
     >>> example_question(Domain(Integer("age", 0, 99))), example_question(Domain(Category("a b", ["it's"])))
     ('age >= 0', '"a b" = \'it\'\'s\'')
     """
-    return next((asked for a in domain.attributes if len(asked := _question(a)) <= LONGEST_QUESTION), "")
+    return next((asked for a in domain.attributes if len(asked := _question(a)) <= MAX_QUESTION_LENGTH), "")
 
 
 def _question(attribute: Attribute) -> str:

@@ -1,11 +1,11 @@
 """Releases of disjoint periods over one domain, merged into one release with an axis of periods.
 
 No row is in two of the periods, so what was measured of each is a measurement of its slab of a larger cube, whose first
-attribute is the period. It is put together as such: trees of boxes below a tree that halves the periods, cells and
-tables side by side. Boxes may have been counted with different epsilons, each has its own; tables of other noise than
-those of other periods, or that not all have, are left out. Everything that works on a release works on the result:
-asked without the period it adds up, told apart by the period the releases stand side by side, and errors are those of
-one release. It can be saved.
+attribute is the period. They are merged as such: trees of boxes below a tree that halves the periods, cells and
+tables side by side. Boxes may have been counted with different epsilons, each has its own; marginals whose noise
+differs between periods, or that not all periods have, are left out. Everything that works on a release works on the
+result: queries without the period add the releases up, queries by period keep them apart, and errors are those of one
+release. It can be saved.
 
 Privacy: nothing is measured, so nothing is spent. A row is in one slab if all releases read the period's column alike,
 so for one row the epsilon is that of one release (parallel composition). A row that two readings put into two periods
@@ -33,7 +33,7 @@ from dpcube.trees.tree import BoxTree
 if TYPE_CHECKING:
     from dpcube.release.release import Release
 
-MOST_RELEASES = 1000
+MAX_MERGED_RELEASES = 1000
 SPELL = re.compile(r"(?P<column>.+) from (?P<first>\S+) to (?P<last>\S+)", re.DOTALL)
 PERIOD_NAMES = ("period", "release period", "period of release")
 """What the new attribute is called: the first of these that no attribute has."""
@@ -48,13 +48,13 @@ class ReleasedPeriod:
     last: date | int
 
     @classmethod
-    def of(cls, release: "Release", name: str) -> "ReleasedPeriod":
+    def from_release(cls, release: "Release", name: str) -> "ReleasedPeriod":
         """Return the period of a release, which is called `name` in messages."""
         words = SPELL.fullmatch(release.provenance.period or "")
         ends = None if words is None else [_end(words[part]) for part in ("first", "last")]
         if words is None or ends is None or None in ends or type(ends[0]) is not type(ends[1]):
-            told = release.provenance.period or "all rows"
-            msg = f"{name} covers {told}, and not a period that can be told from others; open it by itself"
+            covered = release.provenance.period or "all rows"
+            msg = f"{name} covers {covered}, which is not a period, so it cannot be merged; open it by itself"
             raise InputError(msg)
         return cls(words["column"], *ends)  # type: ignore[arg-type]
 
@@ -76,14 +76,14 @@ def merged(releases: Sequence["Release"], names: Sequence[str] | None = None) ->
     """
     from dpcube.release.release import Release
 
-    if not 2 <= len(releases) <= MOST_RELEASES:
-        msg = f"2 to {MOST_RELEASES:,} releases can be put together, got {len(releases):,}"
+    if not 2 <= len(releases) <= MAX_MERGED_RELEASES:
+        msg = f"2 to {MAX_MERGED_RELEASES:,} releases can be put together, got {len(releases):,}"
         raise InputError(msg)
     for one in releases:
         if (refused := refusal(MERGE, one)) is not None:
             raise InputError(refused)
     names = [f"release {number}" for number in range(1, len(releases) + 1)] if names is None else names
-    covered = [ReleasedPeriod.of(one, name) for one, name in zip(releases, names, strict=True)]
+    covered = [ReleasedPeriod.from_release(one, name) for one, name in zip(releases, names, strict=True)]
     for one, name, period in zip(releases[1:], names[1:], covered[1:], strict=True):
         _check_alike(releases[0], one, names[0], name)
         if (period.column, type(period.first)) != (covered[0].column, type(covered[0].first)):
@@ -98,13 +98,13 @@ def merged(releases: Sequence["Release"], names: Sequence[str] | None = None) ->
             raise InputError(msg)
     ordered = [releases[place] for place in order]
     domain = _domain(ordered[0].domain, [str(covered[place]) for place in order])
-    check_memory(16 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="put fewer releases together")
+    check_memory(16 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="merge fewer releases")
     words = f"{covered[0].column} from {covered[order[0]].first} to {covered[order[-1]].last}"
     return Release(domain, _transcript(ordered, domain.shape), _provenance(ordered, words))
 
 
 def _check_alike(first: "Release", other: "Release", name: str, others_name: str) -> None:
-    """Refuse releases that were not made alike."""
+    """Refuse releases with different settings."""
     made, others = first.provenance, other.provenance
     differing = {
         "domains": first.domain != other.domain,
@@ -114,8 +114,8 @@ def _check_alike(first: "Release", other: "Release", name: str, others_name: str
         "kinds of counts": _needed(first.transcript) != _needed(other.transcript),
     }
     if wrong := [what for what, differs in differing.items() if differs]:
-        msg = f"{name} and {others_name} have different {' and '.join(wrong)}; releases that were made alike can be "
-        msg += "put together, others are opened one by one"
+        msg = f"{name} and {others_name} have different {' and '.join(wrong)}; only releases with the same "
+        msg += "settings can be merged; open the others one by one"
         raise InputError(msg)
 
 

@@ -1,7 +1,7 @@
 """A record for the public registry of deployments of differential privacy (opendp/deployments-registry-data).
 
 A release enters, with the ledger that was charged for it and what its publisher says; a record in the registry's schema
-leaves. What neither file knows is asked of the publisher or left out: nothing is guessed, and a look at rows is
+leaves. What neither file states is requested from the publisher or left out: nothing is guessed, and access to rows is
 not needed. The record states the tier that it reaches: 3 if all is filled in.
 """
 
@@ -31,7 +31,7 @@ DROPPED = "A row with a value that fits none of these is dropped, unless another
 
 @dataclass(frozen=True, slots=True)
 class RegistryQuestion:
-    """What only the publisher knows: where it goes in a record, the words to ask, and what may be answered."""
+    """A fact that only the publisher can state: its place in a record, its question, and the allowed answers."""
 
     key: str
     words: str
@@ -119,7 +119,7 @@ def _checked(said: dict[str, str]) -> dict[str, str]:
     for question in REGISTRY_QUESTIONS:
         text = said.get(question.key)
         if text is None and question.required:
-            msg = f"a record needs {question.key}: {question.words.lower()}; the file cannot know it"
+            msg = f"a record needs {question.key}: {question.words.lower()}; the release file does not contain it"
             raise InputError(msg)
         if text is not None and not (is_text(text) and text.strip()):
             msg = f"{question.key} of a record must be text, got {text!r}"
@@ -168,7 +168,7 @@ def _variant(release: Release) -> RegistryFields:
         "Bounds and values were drafted from the data and signed as public by "
         f"{code_span(release.domain.signed_public_by or 'nobody')}."
         if release.domain.drafted_from_data
-        else "Bounds and values of attributes are declared as public; the file records no look at the data for them."
+        else "Bounds and values of attributes are declared as public; the file records no use of the data for them."
     )
     return {
         "variant_name": "Pure DP",
@@ -229,7 +229,7 @@ def rounded_up_epsilon(epsilon: Fraction) -> float:
 def _model(said: Mapping[str, str], ledger: Statement | None) -> RegistryFields:
     record: RegistryFields = {
         "model_name": "Central",
-        "actors": "- The curator holds the table, counts it and adds noise.\n"
+        "actors": "- The curator has the table, counts it and adds noise.\n"
         "- Whoever is given the file sees noisy counts, the domain and the parameters, and no row.",
         "access_type": "Non-interactive",
         "access_type_details": "Questions are answered from the released file; the table is not asked again.",
@@ -246,15 +246,15 @@ def _model(said: Mapping[str, str], ledger: Statement | None) -> RegistryFields:
 
 def _implementation(release: Release, said: Mapping[str, str]) -> RegistryFields:
     made, best = release.provenance, code_span(release.default_estimate)
-    told = trust(release)
+    kinds = trust(release)
     errors = "\n".join(
-        f"- {code_span(t.question)}: 95% intervals of about ± {in_rows(t.half_width)} rows" for t in told
+        f"- {code_span(t.question)}: 95% intervals of about ± {in_rows(t.half_width)} rows" for t in kinds
     )
     chosen = bool(release.transcript.selections)
     record: RegistryFields = {
         "mechanisms": (
             f"- Two-sided geometric noise (the discrete Laplace mechanism) on whole counts"
-            f"{', and report-noisy-max with its one-sided form for choices' if chosen else ''}.\n"
+            f"{', and report-noisy-max with its one-sided form for selections' if chosen else ''}.\n"
             f"- Library: {code_span(made.library)}, strategy {code_span(made.strategy)}.\n"
             "- Noise is drawn exactly in whole numbers from a cryptographic source: no floating-point number stands "
             "between epsilon and the noise, in work that does not depend on what is drawn (ties apart)."
@@ -264,11 +264,11 @@ def _implementation(release: Release, said: Mapping[str, str]) -> RegistryFields
             "Measured:\n\n" + "\n".join(f"- {code_span(str(row))}" for row in measured(release))
         ),
         "post_processing": (
-            f"None in the file, which holds the signed noisy counts. Answers come from the estimate {best}, computed "
-            "from them by whoever asks."
+            f"None in the file, which contains the signed noisy counts. Answers come from the estimate {best}, "
+            "computed from them by the analyst."
         ),
         "utility": f"Typical errors, by kind of question:\n\n{errors}"
-        + (f"\n\n{doubts(told)}" if doubts(told) else ""),
+        + (f"\n\n{doubts(kinds)}" if doubts(kinds) else ""),
         "additional_information": f"SHA-256 digest of the release: {release.digest}",
     }
     fields = {"tuning": "preprocessing_and_hyperparameter_tuning", "justification": "justification"}
@@ -287,7 +287,7 @@ def _slug(text: str) -> str:
 
 
 def code_span(text: str) -> str:
-    """Return a name as Markdown shows it as it is: the registry renders Markdown and LaTeX, and a name may hold either.
+    """Return a name escaped for Markdown: the registry renders Markdown and LaTeX, and a name may contain either.
 
     >>> code_span("<b>"), code_span("a`b")
     ('`<b>`', '`` a`b ``')
@@ -311,9 +311,9 @@ def as_yaml(value: object, indent: str = "") -> str:
     """
     lines = []
     if isinstance(value, Mapping):
-        for key, held in value.items():
-            between = "\n" if isinstance(held, Mapping | list) else " "
-            lines.append(f"{indent}{key}:{between}{as_yaml(held, indent + '  ')}")
+        for key, item in value.items():
+            between = "\n" if isinstance(item, Mapping | list) else " "
+            lines.append(f"{indent}{key}:{between}{as_yaml(item, indent + '  ')}")
         return "\n".join(lines)
     if isinstance(value, list):
         items = (as_yaml(item, indent + "  ") for item in value)

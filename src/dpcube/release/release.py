@@ -1,4 +1,4 @@
-"""The release: what an analyst holds. It answers for ever, at no further cost to anyone's privacy."""
+"""The release as an analyst uses it: any number of answers, all post-processing at no further privacy cost."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -95,11 +95,11 @@ class Release:
 
     def estimate(self, name: str = "auto") -> Estimate:
         """Return one estimate of the whole cube; each is computed once."""
-        chosen = self.default_estimate if name == "auto" else name
-        if chosen not in self._estimates:
+        selected = self.default_estimate if name == "auto" else name
+        if selected not in self._estimates:
             unordered = tuple(axis for axis, one in enumerate(self.domain.attributes) if not one.ordered)
-            self._estimates[chosen] = estimate(self.transcript, chosen, unordered=unordered)
-        return self._estimates[chosen]
+            self._estimates[selected] = estimate(self.transcript, selected, unordered=unordered)
+        return self._estimates[selected]
 
     def count(
         self,
@@ -126,7 +126,7 @@ class Release:
         if workload.shape != self.domain.shape:
             msg = f"a workload on shape {workload.shape} cannot be asked of a cube of shape {self.domain.shape}"
             raise QueryError(msg)
-        return Answers.of(*self.estimate(estimate).answers(workload))
+        return Answers.from_parts(*self.estimate(estimate).answers(workload))
 
     def sql(
         self,
@@ -172,7 +172,7 @@ class Release:
     ) -> pa.RecordBatchReader:
         """Return the rows of `synthesize` as a stream of record batches, for any number of rows in little memory."""
         origin = {
-            "dpcube.synthetic_rows_of": self.digest,  # so that nobody takes them for the table
+            "dpcube.synthetic_rows_of": self.digest,  # so that they are not mistaken for the table
             "dpcube.private": str(self.provenance.private).lower(),
         }
         return synthetic_rows(self.domain, self.estimate(estimate), rows, seed, origin=origin)
@@ -274,14 +274,14 @@ class Release:
         from dpcube.learn import training
 
         features, axis = self._features_for(target), self.domain.axis(target)
-        most = training.MOST_TRAINING_ROWS if most is None else most
+        most = training.MAX_TRAINING_ROWS if most is None else most
         return training.to_training(features, self.estimate(estimate), axis, encoding=encoding, most=most)
 
     def _features_for(self, target: str) -> "Features":
         """Return the features of a classifier; QueryError if it would go through a grid too large to materialise."""
         from dpcube.learn.features import Features
 
-        features = Features.of(self.domain, target)
+        features = Features.from_domain(self.domain, target)
         require(CLASSIFIER, self)
         return features
 

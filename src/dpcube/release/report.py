@@ -23,8 +23,8 @@ from dpcube.release.plots.picture import Bars, Picture, picture
 from dpcube.release.release import Release
 from dpcube.release.trust import COVERAGE, INTERVAL_KINDS, Trust, doubts, trust
 
-LONGEST_TITLE = 1000
-MOST_IN_TITLE = 6
+MAX_TITLE_LENGTH = 1000
+MAX_TITLE_ATTRIBUTES = 6
 """Attributes that a title names; of more it names the first, and says how many others there are."""
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 OF_A_MODEL = (
@@ -40,13 +40,13 @@ def report(
 
     `with_map=False` leaves out the map of two attributes, for a page one of whose sections has it.
     """
-    head = printable(title, longest=LONGEST_TITLE) or f"A private cube of {_named(release.domain.names)}"
-    made, told, marginals = release.provenance, trust(release), picture(release)
+    head = printable(title, longest=MAX_TITLE_LENGTH) or f"A private cube of {_named(release.domain.names)}"
+    made, kinds, marginals = release.provenance, trust(release), picture(release)
     parts = {
-        "Headline numbers": _headline(told, marginals),
+        "Headline numbers": _headline(kinds, marginals),
         **(sections or {}),
         "Pictures": pictures_html(lambda: [marginals, *(_map(release) if with_map else [])]),
-        "How far answers can be trusted": _trusted(release, told),
+        "How far answers can be trusted": _trusted(release, kinds),
         "How to ask it": _asking(release),
         "How it was made": _made(release),
         "What was spent": _spent(release),
@@ -54,7 +54,7 @@ def report(
     body = "".join(f"<section><h2>{escape(heading)}</h2>{part}</section>" for heading, part in parts.items())
     warnings = [
         "" if made.private else "NOT PRIVATE: made with noise that can be repeated. Do not share.",
-        doubts(told),
+        doubts(kinds),
     ]
     stamps = "".join(f'<p class="stamp">{escape(words)}</p>' for words in warnings if words)
     lead = f"{release.domain.size:,} cells, released once with epsilon {_number(made.epsilon)}."
@@ -71,19 +71,21 @@ def report(
 def _named(names: Sequence[str]) -> str:
     """Return the names of attributes, each whole; of very many the first, and how many others there are."""
     shown = [printable(name, longest=LONGEST_NAME) for name in names]
-    if len(shown) <= MOST_IN_TITLE:
+    if len(shown) <= MAX_TITLE_ATTRIBUTES:
         return ", ".join(shown)
-    return f"{', '.join(shown[: MOST_IN_TITLE - 1])} and {len(shown) - MOST_IN_TITLE + 1} other attributes"
+    return (
+        f"{', '.join(shown[: MAX_TITLE_ATTRIBUTES - 1])} and {len(shown) - MAX_TITLE_ATTRIBUTES + 1} other attributes"
+    )
 
 
-def _headline(told: Sequence[Trust], marginals: Picture) -> str:
+def _headline(kinds: Sequence[Trust], marginals: Picture) -> str:
     """Return the total, large, and of each attribute the group that most rows are in."""
-    total = told[0]
+    total = kinds[0]
     tile = (
         f'<p class="headline"><strong>{in_rows(total.answer)}</strong> rows in all, {PLUS_MINUS} '
         f"{in_rows(total.half_width)} with 95% confidence</p>"
     )
-    if doubts(told):
+    if doubts(kinds):
         return tile
     header = ("attribute", "largest group", "rows", f"95%, {PLUS_MINUS}", "of all rows")
     rows = [_largest(bars, total.answer) for bars in marginals.panels if isinstance(bars, Bars)]
@@ -113,22 +115,23 @@ def finest_pair(release: Release) -> list[tuple[str, str]]:
     return sorted(pairs, key=lambda pair: -np.log2(sizes[pair[0]]) - np.log2(sizes[pair[1]]))[:1]
 
 
-def _trusted(release: Release, told: Sequence[Trust]) -> str:
-    some_modelled = any(t.modelled for t in told)
-    held = None if doubts(told) else COVERAGE.get((release.provenance.strategy, release.default_estimate))
-    on_public = "" if held is None else f" On a public table it did so {_held(held)}."
+def _trusted(release: Release, kinds: Sequence[Trust]) -> str:
+    some_modelled = any(t.modelled for t in kinds)
+    coverage = None if doubts(kinds) else COVERAGE.get((release.provenance.strategy, release.default_estimate))
+    on_public = "" if coverage is None else f" On a public table it did so {_held(coverage)}."
     words = (
-        "Each answer has a standard error and an interval, reckoned from the release itself: noise added for privacy, "
-        "and counts spread over cells that were counted together. The interval should hold the truth 95 times in "
-        f"100.{on_public} A count below its {PLUS_MINUS} may as well be none. {OF_A_MODEL if some_modelled else ''}"
+        "Each answer has a standard error and a confidence interval, computed from the release itself: noise added for "
+        "privacy, and counts spread over cells that were counted together. The interval should contain the truth 95 "
+        f"times in 100.{on_public} A count below its {PLUS_MINUS} is compatible with 0. "
+        f"{OF_A_MODEL if some_modelled else ''}"
         "A question that cuts a bin is "
         "answered as if its rows were spread evenly, and its interval reaches from none of them to all, unless the "
         "domain declares the attribute even."
     )
-    return f"<p>{escape(words)}</p>{_trust_table(told, some_modelled=some_modelled)}"
+    return f"<p>{escape(words)}</p>{_trust_table(kinds, some_modelled=some_modelled)}"
 
 
-def _trust_table(told: Sequence[Trust], *, some_modelled: bool) -> str:
+def _trust_table(kinds: Sequence[Trust], *, some_modelled: bool) -> str:
     header = ("question", "a typical answer", f"95% interval, {PLUS_MINUS}", "of the answer", MODELLED)
     rows = [
         (
@@ -138,7 +141,7 @@ def _trust_table(told: Sequence[Trust], *, some_modelled: bool) -> str:
             _share(t),
             f"{t.modelled:.0%}",
         )
-        for t in told
+        for t in kinds
     ]
     columns = len(header) if some_modelled else len(header) - 1
     return html_table(header[:columns], [row[:columns] for row in rows], numbers=columns - 1)

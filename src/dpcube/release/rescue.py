@@ -1,4 +1,4 @@
-"""Another place for a release that could not be written where it was to be: its budget is spent, so it is not lost."""
+"""Fallback location of a release that could not be written as requested, so that its spent budget is not lost."""
 
 import os
 import tempfile

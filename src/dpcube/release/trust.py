@@ -1,4 +1,4 @@
-"""How far the answers of a release can be trusted, by kind of question: from the release alone."""
+"""Typical confidence intervals of a release by kind of question, from the release alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from dpcube.release.answer import Answers
 if TYPE_CHECKING:
     from dpcube.release.release import Release
 
-MOST_TRUST_QUERIES = 200
-"""Ranges, cells and values of one attribute that typical errors are taken over, always the same ones."""
+MAX_TRUST_QUERIES = 200
+"""Ranges, cells and values of one attribute over which typical errors are computed, always the same ones."""
 ONE_CELL = "one cell"
 INTERVAL_KINDS = {"ranges": "random ranges", "marginals": "groups of one attribute", "cells": "single cells"}
 COVERAGE = {
@@ -22,19 +22,19 @@ COVERAGE = {
     ("dpcube", "consistent"): {"ranges": 97, "marginals": 98, "cells": 98},
     ("cells", "cells"): {"ranges": 96, "marginals": 95, "cells": 99},
 }
-"""By strategy and its default estimate, percent of 95% intervals that held the truth on the demo's cube, epsilon 1.
+"""By strategy and its default estimate, percent of 95% intervals with the truth inside on the demo's cube, epsilon 1.
 
-`python -m dpcube.research.trust` measures it and prints these lines; of strategies from elsewhere nothing was measured.
+`python -m dpcube.research.trust` measures it and prints these lines; external strategies were not measured.
 A test compares the keys with the default estimates of releases: under another key a report would not quote its line.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """A kind of question: its middle answer, the middle half of its 95% interval, and its standard errors.
+    """A kind of question: its median answer, the median half-width of its 95% interval, and its standard errors.
 
-    `middle` is the middle standard error, noise and unevenness together, and `most` what 9 in 10 stay below. `modelled`
-    is the share of these answers that are a model's (docs/wide.md).
+    `middle` is the median standard error, noise and non-uniformity error together, and `most` its 90th percentile.
+    `modelled` is the share of these answers that are a model's (docs/wide.md).
     """
 
     question: str
@@ -45,27 +45,27 @@ class Trust:
     modelled: float = 0.0
 
 
-def doubts(told: Sequence[Trust]) -> str:
-    """Say why nothing can be made of a release, if so: the first kind of question is its total."""
-    total = told[0]
+def doubts(kinds: Sequence[Trust]) -> str:
+    """Return a warning if no answer of a release can be used, or nothing; the first kind of question is its total."""
+    total = kinds[0]
     if np.isnan(total.half_width):
-        return "How far off its answers are is not known: take none of them as they stand."
+        return "The errors of its answers are unknown: do not use the answers as they stand."
     if not total.answer > total.half_width:
-        return "The total is not above its error: this release tells nothing but that there are few rows."
+        return "The total is not above its error: this release shows only that there are few rows."
     return ""
 
 
 def trust(release: "Release", attributes: Sequence[str] | None = None) -> list[Trust]:
-    """Return how far off each kind of answer is: the total, ranges, the values of each attribute, single cells."""
+    """Return the typical errors of the total, of ranges, of the values of each attribute, and of single cells."""
     named = release.domain.names if attributes is None else attributes
-    return [_told(question, release.answer(asked)) for question, asked in _questions(release, named)]
+    return [_trust_of(question, release.answer(asked)) for question, asked in _questions(release, named)]
 
 
 def _questions(release: "Release", attributes: Sequence[str]) -> Iterator[tuple[str, Workload]]:
     shape = release.domain.shape
     yield "all rows", Workload(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]))
     ranges = evenly_placed_ranges(shape)
-    yield "a range at random", Workload(shape, ranges.lower[:MOST_TRUST_QUERIES], ranges.upper[:MOST_TRUST_QUERIES])
+    yield "a range at random", Workload(shape, ranges.lower[:MAX_TRUST_QUERIES], ranges.upper[:MAX_TRUST_QUERIES])
     for name in attributes:
         yield f"one value of {name}", _values_of(release.domain.axis(name), shape)
     if release.transcript.is_wide:
@@ -75,7 +75,7 @@ def _questions(release: "Release", attributes: Sequence[str]) -> Iterator[tuple[
 
 
 def _values_of(axis: int, shape: tuple[int, ...]) -> Workload:
-    """Return the ranges that hold one cell of an axis and all of the others."""
+    """Return the ranges of one cell of an axis and all cells of the others."""
     places = _spaced(shape[axis])
     lower, upper = np.zeros((len(places), len(shape)), np.int64), np.tile(shape, (len(places), 1))
     lower[:, axis], upper[:, axis] = places, places + 1
@@ -83,11 +83,11 @@ def _values_of(axis: int, shape: tuple[int, ...]) -> Workload:
 
 
 def _spaced(cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return every cell, or of many some evenly spaced ones."""
-    return np.unique(np.linspace(0, cells - 1, min(cells, MOST_TRUST_QUERIES)).astype(np.int64))
+    """Return every cell, or of many a regular sample."""
+    return np.unique(np.linspace(0, cells - 1, min(cells, MAX_TRUST_QUERIES)).astype(np.int64))
 
 
-def _told(question: str, answers: Answers) -> Trust:
+def _trust_of(question: str, answers: Answers) -> Trust:
     middle, most = np.quantile(np.hypot(answers.stderrs, answers.nonuniformities), (0.5, 0.9))
     value, half_width = np.median(answers.values), np.median(answers.half_width(0.95))
     modelled = 0.0 if answers.modelled is None else float(answers.modelled.mean())

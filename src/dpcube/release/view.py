@@ -1,6 +1,6 @@
 """The OLAP verbs: a view is a release with some cells kept and each attribute at a level of its hierarchy.
 
-Views are values: each verb returns another view and asks nothing; `table` and the conversions ask the release's one
+Views are values: each verb returns another view and computes nothing; `table` and the conversions use the release's one
 estimate. A view starts with every attribute at its cells; an attribute rolled up past its coarsest level is at "all".
 """
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class View:
-    """A release seen through what is kept of each attribute and at which level it is told apart.
+    """A view of a release: the selected cells of each attribute, and the level of its hierarchy by which it is grouped.
 
-    `estimate` names the estimate that answers. `kept` is what is kept of attributes, by name: all of it where a name is
-    missing. `levels` are the numbers of their levels: 0, where a name is missing, is the cells; one past the last is
-    "all", where the attribute is not told apart.
+    `estimate` names the estimate that answers. `kept` has the selection of each attribute by name: all of it where a
+    name is missing. `levels` are the numbers of the levels: 0, where a name is missing, is the cells; one past the last
+    is "all", where the attribute is not grouped by.
     """
 
     release: "Release"
@@ -130,7 +130,7 @@ class View:
         return frames.to_polars(self.table(errors=errors, confidence=confidence))
 
     def to_xarray(self, *, errors: bool = True, confidence: float = 0.95) -> Any:
-        """Return an xarray Dataset: a dimension for each attribute told apart, the measures as variables."""
+        """Return an xarray Dataset: a dimension for each attribute grouped by, the measures as variables."""
         return frames.to_xarray(self, errors=errors, confidence=confidence)
 
     def to_hist(self, *, errors: bool = True) -> Any:

@@ -118,7 +118,7 @@ def measure_cut_bins(table: TableOfValues, strategy: str, *, within: Within = "a
         made = experiment(table.binned, epsilon=EPSILON, strategy=strategy, noise=SeededNoise(seed))
         release = Release(domain, made.transcript, made.provenance)
         answers = Answers.asked(domain, release.estimate(), asked)
-        noise_alone = Answers.of(*release.estimate().answers(asked))
+        noise_alone = Answers.from_parts(*release.estimate().answers(asked))
         for kind, found in zip(kinds, (noise_alone, answers), strict=False):
             kind.append(_held(*found.interval(0.95), truth))
         some = np.random.default_rng(seed).permutation(len(truth))[:ASKED_IN_SQL]

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, TypeVar
 
 from dpcube.core.errors import InputError
-from dpcube.strategies.outside import in_one_line
+from dpcube.strategies.external import in_one_line
 
 TaskResult = TypeVar("TaskResult")
 

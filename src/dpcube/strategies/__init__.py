@@ -3,8 +3,8 @@
 from dpcube.strategies.adaptive import Adaptive
 from dpcube.strategies.cells import Cells
 from dpcube.strategies.cuboids import Cuboids
+from dpcube.strategies.external import ExternalStrategy, usual_peak_bytes
 from dpcube.strategies.fine_grid import FineGrid
-from dpcube.strategies.outside import Outside, usual_peak_bytes
 from dpcube.strategies.registry import (
     BY_NAME,
     DEFAULT,
@@ -30,9 +30,9 @@ __all__ = [
     "Adaptive",
     "Cells",
     "Cuboids",
+    "ExternalStrategy",
     "FineGrid",
     "FittedStrategy",
-    "Outside",
     "Strategy",
     "TwoPhase",
     "check_room",

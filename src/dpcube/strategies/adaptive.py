@@ -1,10 +1,11 @@
-"""Ours, the default: count a little, choose a plan by it, then spend all that is left as the plan says.
+"""The default strategy: a pilot measurement, selection of a plan by simulation, then the measurements of the plan.
 
-Halving the axis that matters most to a query, again and again, makes a tree of boxes that is public. Plans differ in
-which of its boxes they count (`plans.py`): all cells at once, whole levels, or, looking from the top down, the boxes
-below those still worth a look. Which is best is found on made-up tables (`simulation.py`) where the cube is small and
-may be dense (`first_look.py`); adaptive refinement is the plan for all others. One-way marginals are counted before
-any plan (`one_way.py`); from three attributes on, all plans but that of cells count two-way ones too (`marginals.py`).
+Halving the axis that matters most to a query, again and again, makes a public tree of boxes. Plans differ in which of
+its boxes they count (`plans.py`): all cells at once, whole levels, or, by adaptive refinement from the top down, the
+boxes below those that meet the split criterion. Where the cube is small and may be dense (`pilot.py`), the plan with
+the least simulated error is selected (`plan_selection.py`); all other cubes are refined adaptively. One-way marginals
+are counted before any plan (`one_way.py`); from three attributes on, all plans but that of cells count two-way
+marginals too (`marginals.py`).
 """
 
 import math
@@ -24,9 +25,8 @@ from dpcube.noise import noise_variances
 from dpcube.queries import query
 from dpcube.queries.workload_model import KINDS, MIXED, WorkloadModel
 from dpcube.strategies.cells import Cells
-from dpcube.strategies.first_look import is_small, look_first
 from dpcube.strategies.level_budgets import BESIDE_QUERIES, LevelBudgets
-from dpcube.strategies.looking import LOOK_SHARE, ROOT_SHARE, look_levels, look_shares
+from dpcube.strategies.marginal_selection import MAX_TRIED_CELLS, PILOT_SHARE, marginals_reduce_error
 from dpcube.strategies.marginals import (
     count_class_tables,
     count_pairs,
@@ -34,45 +34,46 @@ from dpcube.strategies.marginals import (
     peak_bytes_of_tables,
     share_of_pairs,
 )
-from dpcube.strategies.one_way import count_alike, count_one_way, counts_one_way, one_way_shares
+from dpcube.strategies.one_way import count_one_way, count_same_marginals, counts_one_way, one_way_shares
+from dpcube.strategies.partial_tree import ROOT, PartialTree, largest_tree
+from dpcube.strategies.pilot import count_pilot, is_small
+from dpcube.strategies.plan_selection import PlanWorkload, select_plan
 from dpcube.strategies.plans import ADAPTIVE, CELLS, PlanSetting, TreePlan
-from dpcube.strategies.seen import ROOT, Seen, largest_tree
-from dpcube.strategies.simulation import AskedOfTables, choose
+from dpcube.strategies.refinement import REFINEMENT_SHARE, ROOT_SHARE, level_shares, refinement_levels
 from dpcube.strategies.strategy import STARTING, OfCells, Parameter
-from dpcube.strategies.worth_of_tables import MOST_TRIED, PILOT, tables_are_worth_it
 from dpcube.trees.halving import depth
 
 PLAIN = 1 / 45
-"""Cells are counted with everything when that noise is below this part of the variance that half of a look would leave.
+"""All of the budget goes to cells when their noise is below this part of the variance that half a split would leave.
 
 Noise falls exponentially with a large epsilon, so a share of it is worth next to nothing: from about 5.4 on.
 """
 FAINT = Fraction(1, 10**4)
-"""Below this epsilon no table is counted before the tree: a share of its share could be too small to draw noise for.
+"""Below this epsilon no marginal is counted before the tree: a share of a share could be too small to draw noise for.
 
-Tens of thousands of rows cannot be told from none there.
+Tens of thousands of rows are then within the noise of an empty table.
 """
 SHARE_OF_TOTAL = Fraction(4, 100)
 """Share for the count of the whole table by which one-way marginals get theirs."""
 MANY_VALUES = 64
 """A category that is alone in a cube is counted value by value from more values on: see `one_way.py`."""
 OF_SHRUNK_VALUE = 600
-"""Bytes of a value of a marginal, while it is learnt how much of its departures is real."""
-OF_MADE_UP_CELL = 90
-"""Bytes of a cell of a made-up cube, with what is estimated of it and what is drawn for it."""
-MOST_WEIGHTS = 2**26
+"""Bytes of a value of a marginal while its departures are shrunk (`models/marginals/shrinkage.py`)."""
+SIMULATED_CELL_BYTES = 90
+"""Bytes of a cell of a simulated table, with its estimate and its noise."""
+MAX_WEIGHTS = 2**26
 """Weights that given questions may have, over all attributes: half a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptive(OfCells):
-    """The default strategy; it has nothing to choose but what will be asked, which is public and costs nothing.
+    """The default strategy. Its only parameter is the workload, which is public and costs no budget.
 
     `queries` is a name for every attribute or one name each: "ranges" (ends anywhere), "prefixes", "short" ranges,
     "groups" (one value or all together), or "mixed", all of these. By default it is mixed, and groups where values
     have no order. Or `questions` are given, such as "age between 30 and 39 and sex = 'Female'": then boxes are made
     for what these ask of each attribute, and for a quarter still for any. A `target` names the attribute that a
-    classifier will tell from the others: tables of each of them by its classes are counted first, whatever is asked.
+    classifier will predict from the others: their marginals with the target are counted first, whatever is asked.
     """
 
     name: str = "adaptive"
@@ -80,9 +81,9 @@ class Adaptive(OfCells):
     questions: tuple[str, ...] = ()
     target: str | None = None
     target_axis: int | None = field(default=None, repr=False, compare=False)
-    """Where the target is, once the domain is known."""
+    """Axis of the target, set by `for_domain`."""
     weights: tuple[Floats, ...] | None = field(default=None, repr=False, compare=False)
-    """What each question takes of every cell of each attribute, once the domain is known."""
+    """Weights of each question on the cells of each attribute, set by `for_domain`."""
 
     def __post_init__(self) -> None:
         given = () if self.queries is None else (self.queries,) if isinstance(self.queries, str) else self.queries
@@ -113,7 +114,7 @@ class Adaptive(OfCells):
         kinds = tuple(MIXED if attribute.ordered else "groups" for attribute in domain.attributes)
         if not self.questions:
             return replace(self, queries=kinds)
-        if len(self.questions) * sum(domain.shape) > MOST_WEIGHTS:
+        if len(self.questions) * sum(domain.shape) > MAX_WEIGHTS:
             many, cells = len(self.questions), sum(domain.shape)
             msg = f"strategy adaptive: {many:,} questions on attributes of {cells:,} cells are too many; give fewer"
             raise InputError(msg)
@@ -121,7 +122,7 @@ class Adaptive(OfCells):
         return replace(self, queries=kinds, weights=tuple(np.stack(of_axis) for of_axis in zip(*asked, strict=True)))
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return what was said to be asked, for the release's manifest."""
+        """Return the declared workload, for the release's manifest."""
         target: dict[str, Parameter] = {} if self.target is None else {"target": self.target}
         if self.questions:
             return {"questions": "; ".join(self.questions), **target}
@@ -132,52 +133,54 @@ class Adaptive(OfCells):
         """Return the memory of a few arrays of the shape, of the axes, and of the largest tree.
 
         Exact counts, and the gate's account of each cell before and after a call; what queries cover of each interval
-        of an axis; and of each node its bounds with all that the posterior tells, or once more, in the tree that grows
+        of an axis; and of each node its bounds and its posterior, or its bounds once more, in the tree that grows
         out of this one or in what goes into the file.
         """
         cells, axes = math.prod(shape), len(shape)
         of_node = max(200 + 16 * axes, 140 + 32 * axes)
         given = 0 if self.weights is None else 3 * max(weights.nbytes for weights in self.weights)
-        tried = is_small(shape) or (len(pairs_of_attributes(shape)) > 0 and cells <= MOST_TRIED)
-        trees = 3 if tried else 1  # that of all cells and that of a made-up table, where a plan is chosen
+        tried = is_small(shape) or (len(pairs_of_attributes(shape)) > 0 and cells <= MAX_TRIED_CELLS)
+        trees = 3 if tried else 1  # that of all cells and that of a simulated table, where a plan is selected
         nodes = trees * largest_tree(shape)
-        of_cell = 26 + (OF_MADE_UP_CELL if tried else 0)
+        of_cell = 26 + (SIMULATED_CELL_BYTES if tried else 0)
         of_value = 100 + (OF_SHRUNK_VALUE if tried else 0)
         return (
             STARTING + of_cell * cells + of_value * sum(shape) + given + peak_bytes_of_tables(shape) + nodes * of_node
         )
 
     def run(self, counter: NoisyCounter) -> Transcript:
-        """Count a little and one-way marginals, choose a plan by these, and count as it says, with pairs or without.
+        """Run the pilot, count one-way marginals, select a plan by these, and run it, perhaps with two-way marginals.
 
         Privacy: every count goes through `counter`, which refuses what any cell cannot pay (core/budget.py), and
-        what is asked follows from earlier answers, the shape and constants alone: choosing a plan is post-processing of
-        answers. So the loss is at most the job's epsilon.
+        what is asked follows from earlier answers, the shape and constants alone: selecting a plan is post-processing
+        of answers. So the loss is at most the job's epsilon.
         """
         if _is_plain(counter):
             return replace(Cells().run(counter), plan=CELLS.name)
         model = WorkloadModel(counter.shape, self._kinds(counter.shape), self.weights)
-        seen, faint = Seen(counter, model.cut_order()), BUDGET_UNITS * counter.epsilon_per_unit < FAINT
-        ones = [] if faint else self._one_way_marginals(counter, seen)
+        partial, faint = PartialTree(counter, model.cut_order()), BUDGET_UNITS * counter.epsilon_per_unit < FAINT
+        ones = [] if faint else self._one_way_marginals(counter, partial)
         if self._is_one_category(counter.shape):
-            _count_values(seen)
-            return Transcript(counter.shape, counter.epsilon_per_unit, (seen.counts(),), plan=CELLS.name)
-        plan, setting = self._planned(seen, model, ones)
+            _count_values(partial)
+            return Transcript(counter.shape, counter.epsilon_per_unit, (partial.counts(),), plan=CELLS.name)
+        plan, setting = self._planned(partial, model, ones)
         pairs = [] if faint or plan is CELLS else self._two_way_marginals(counter, model, plan, setting, ones)
-        _count_tree(seen, pairs, plan, setting)
-        return Transcript(counter.shape, counter.epsilon_per_unit, (*ones, *pairs, seen.counts()), plan=plan.name)
+        _count_tree(partial, pairs, plan, setting)
+        return Transcript(counter.shape, counter.epsilon_per_unit, (*ones, *pairs, partial.counts()), plan=plan.name)
 
-    def _one_way_marginals(self, counter: NoisyCounter, seen: Seen) -> list[Marginal]:
-        """Count the total, and by it the one-way marginals, if any are to be counted."""
+    def _one_way_marginals(self, counter: NoisyCounter, partial: PartialTree) -> list[Marginal]:
+        """Count the total, and the one-way marginals with shares that follow from it, if any are to be counted."""
         kinds = self._kinds(counter.shape)
         if self.target_axis is not None or not counts_one_way(counter.shape, kinds):
             return []
-        seen.count_total(SHARE_OF_TOTAL)
+        partial.count_total(SHARE_OF_TOTAL)
         undeclared = (MIXED, "groups") if self.weights is None else ("groups",)
         single_values = tuple(kind in undeclared for kind in kinds)
         epsilon = float(BUDGET_UNITS * counter.epsilon_per_unit)
-        ones = count_one_way(counter, one_way_shares(counter.shape, single_values, epsilon=epsilon, total=seen.total()))
-        seen.set_aside(sum(table.units for table in ones))
+        ones = count_one_way(
+            counter, one_way_shares(counter.shape, single_values, epsilon=epsilon, total=partial.total())
+        )
+        partial.set_aside(sum(table.units for table in ones))
         return ones
 
     def _two_way_marginals(
@@ -188,27 +191,27 @@ class Adaptive(OfCells):
         setting: PlanSetting,
         ones: list[Marginal],
     ) -> list[Marginal]:
-        """Count a little of all two-way marginals, and a good part of the budget if they are worth it."""
+        """Count a pilot of all two-way marginals, and more of them if simulation says that they reduce the error."""
         if self.target_axis is not None:
             return count_class_tables(counter, self.target_axis)
         of_ones = sum(table.units for table in ones)
         share = share_of_pairs(counter.shape, before=Fraction(of_ones, BUDGET_UNITS))
         if share == 0:
             return []
-        pilot = count_pairs(counter, PILOT)
-        asked = AskedOfTables.of(counter.shape, self._kinds(counter.shape), self.weights)
+        pilot = count_pairs(counter, PILOT_SHARE)
+        asked = PlanWorkload.from_kinds(counter.shape, self._kinds(counter.shape), self.weights)
 
         def count(simulated: NoisyCounter, of_pairs: Fraction) -> tuple[list[Marginal], BoxCounts]:
-            tables, tree = count_alike(simulated, ones), Seen(simulated, model.cut_order())
+            tables, tree = count_same_marginals(simulated, ones), PartialTree(simulated, model.cut_order())
             pairs = count_pairs(simulated, of_pairs) if of_pairs else []
             tree.set_aside(of_ones + sum(table.units for table in pairs))
             tree.count_total(ROOT_SHARE)
             _count_tree(tree, [], plan, setting)
             return tables + pairs, tree.counts()
 
-        if not tables_are_worth_it(ones + pilot, share, counter, asked, count):
+        if not marginals_reduce_error(ones + pilot, share, counter, asked, count):
             return pilot
-        return pilot + count_pairs(counter, share - PILOT)
+        return pilot + count_pairs(counter, share - PILOT_SHARE)
 
     def _is_one_category(self, shape: tuple[int, ...]) -> bool:
         """Say whether one attribute alone has several values, many and asked one by one, all of which fit a tree."""
@@ -217,42 +220,44 @@ class Adaptive(OfCells):
             return False
         return shape[several[0]] > MANY_VALUES and 2 * math.prod(shape) <= largest_tree(shape)
 
-    def _planned(self, seen: Seen, model: WorkloadModel, ones: list[Marginal]) -> tuple[TreePlan, PlanSetting]:
-        """Return the plan for a table, chosen by a first look where it can be."""
-        shape, looks = seen.tree.shape, look_levels(depth(seen.tree.shape))
-        if not is_small(shape) or not look_first(seen):
-            return ADAPTIVE, PlanSetting(model, None, looks, [])
-        asked = AskedOfTables.of(shape, self._kinds(shape), self.weights)
-        epsilon = float(BUDGET_UNITS * seen.counter.epsilon_per_unit)
+    def _planned(
+        self, partial: PartialTree, model: WorkloadModel, ones: list[Marginal]
+    ) -> tuple[TreePlan, PlanSetting]:
+        """Return the plan for a table, selected after a pilot where the cube is small enough."""
+        shape, levels = partial.tree.shape, refinement_levels(depth(partial.tree.shape))
+        if not is_small(shape) or not count_pilot(partial):
+            return ADAPTIVE, PlanSetting(model, None, levels, [])
+        asked = PlanWorkload.from_kinds(shape, self._kinds(shape), self.weights)
+        epsilon = float(BUDGET_UNITS * partial.counter.epsilon_per_unit)
         cells = BESIDE_QUERIES if asked.any_kind else 0.0
-        budgets = LevelBudgets(model, seen.order, shape, epsilon, cells=cells)
-        setting = PlanSetting(model, budgets, looks, look_shares(seen, model, looks))
-        return choose(seen, setting, asked, ones), setting
+        budgets = LevelBudgets(model, partial.order, shape, epsilon, cells=cells)
+        setting = PlanSetting(model, budgets, levels, level_shares(partial, model, levels))
+        return select_plan(partial, setting, asked, ones), setting
 
     def _kinds(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         queries = self.queries or MIXED
         return (queries,) * len(shape) if isinstance(queries, str) else queries
 
 
-def _count_tree(seen: Seen, tables: list[Marginal], plan: TreePlan, setting: PlanSetting) -> None:
-    """Count the tree by a plan with what tables leave."""
-    seen.set_aside(sum(table.units for table in tables))
-    if plan.looks:
-        seen.count_total(ROOT_SHARE)
-        setting = replace(setting, shares=look_shares(seen, setting.model, setting.looks))
-    plan.run(seen, setting)
+def _count_tree(partial: PartialTree, tables: list[Marginal], plan: TreePlan, setting: PlanSetting) -> None:
+    """Count the tree by a plan with the budget that marginals leave."""
+    partial.set_aside(sum(table.units for table in tables))
+    if plan.refines:
+        partial.count_total(ROOT_SHARE)
+        setting = replace(setting, shares=level_shares(partial, setting.model, setting.levels))
+    plan.run(partial, setting)
 
 
-def _count_values(seen: Seen) -> None:
+def _count_values(partial: PartialTree) -> None:
     """Count the total, then every cell with all that is left."""
-    seen.count_total(ROOT_SHARE)
-    seen.below(ROOT, depth(seen.tree.shape))
-    cells = seen.tree.leaves
-    seen.count(cells, seen.left[cells])
+    partial.count_total(ROOT_SHARE)
+    partial.below(ROOT, depth(partial.tree.shape))
+    cells = partial.tree.leaves
+    partial.count(cells, partial.left[cells])
 
 
 def _is_plain(counter: NoisyCounter) -> bool:
     """Say whether epsilon is so large that plain cells are best whatever the table."""
-    units = np.array([BUDGET_UNITS, share_units(LOOK_SHARE / 2)])
+    units = np.array([BUDGET_UNITS, share_units(REFINEMENT_SHARE / 2)])
     everything, half_a_look = noise_variances(units, counter.epsilon_per_unit)
     return bool(everything < PLAIN * half_a_look)

@@ -15,7 +15,7 @@ class Cells(OfCells):
     name: str = "cells"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return nothing: there is nothing to choose."""
+        """Return nothing: there are no parameters."""
         return {}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
@@ -25,4 +25,4 @@ class Cells(OfCells):
     def run(self, counter: NoisyCounter) -> Transcript:
         """Measure every cell with all units."""
         noisy = every_cell(counter, BUDGET_UNITS)
-        return Transcript(counter.shape, counter.epsilon_per_unit, (Marginal.of_cells(noisy, BUDGET_UNITS),))
+        return Transcript(counter.shape, counter.epsilon_per_unit, (Marginal.from_cells(noisy, BUDGET_UNITS),))

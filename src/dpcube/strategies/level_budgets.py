@@ -1,7 +1,7 @@
-"""Budgets of the levels of the public tree when nothing is looked at: those that cost queries and single cells least.
+"""Optimal fixed budgets of the levels of the public tree, for a model of the workload.
 
-Enters: a model of what will be asked, a budget. Leaves: the share of each level, the cells' last. What counts on some
-levels say together of a box follows from the levels alone, so the cost is a formula and no table is needed.
+Without refinement, the variance of a box given the counts of all levels follows from the budgets alone, so the cost is
+a closed form and no table is needed. The budgets of least cost to queries and single cells are found by local search.
 """
 
 import math
@@ -12,18 +12,18 @@ import numpy as np
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.compiled import compiled
 from dpcube.queries.workload_model import WorkloadModel
-from dpcube.strategies.seen import ROOT
+from dpcube.strategies.partial_tree import ROOT
 from dpcube.trees.halving import CutOrder, depth, halve
 from dpcube.trees.tree import BoxTree
 
 BESIDE_QUERIES = 0.3
-"""What single cells count beside queries when nobody has said what will be asked; nothing when somebody has."""
+"""Weight of single cells beside queries when no workload was declared; none otherwise."""
 FINEST = 200
 """Budgets are moved between levels in steps down to this part of all that is divided; four such are a level's least."""
 
 
 class LevelBudgets:
-    """The best budgets of the levels, by sums over each level of what its boxes and cuts matter to a query."""
+    """The best budgets of the levels, by the sums over each level of the query weights of its boxes and cuts."""
 
     def __init__(
         self, model: WorkloadModel, order: CutOrder, shape: tuple[int, ...], epsilon: float, *, cells: float

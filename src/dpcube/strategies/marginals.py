@@ -12,13 +12,13 @@ from dpcube.measurements import Marginal
 from dpcube.models.marginals.components import TableAxes, axes_of_several
 
 AS_MUCH_AS_THE_TREE = 15
-"""The tree is worth as many pairs: n pairs may get n / (n + 15) of `MOST_OF_PAIRS` of the budget."""
-MOST_OF_PAIRS = Fraction(3, 4)
-"""3 attributes may give .13 of the budget to pairs, 4 .21, 5 .30, 6 .38, 8 .49."""
-LEAST_OF_TREE = Fraction(1, 10)
-"""What is left to the tree whatever the number of pairs."""
+"""The tree weighs as much as so many pairs: n pairs get n / (n + 15) of `MAX_PAIRS_SHARE` of the budget."""
+MAX_PAIRS_SHARE = Fraction(3, 4)
+"""With 3 attributes pairs get .13 of the budget, with 4 .21, 5 .30, 6 .38, 8 .49."""
+MIN_TREE_SHARE = Fraction(1, 10)
+"""Least share of the tree, whatever the number of pairs."""
 OF_CLASS_TABLES = Fraction(2, 3)
-"""The part of the budget for tables of attributes by class, where a release is made for a target."""
+"""Share of the budget for the marginals of each attribute with the target, if a target is given."""
 
 
 def pairs_of_attributes(shape: tuple[int, ...]) -> list[TableAxes]:
@@ -34,24 +34,24 @@ def pairs_of_attributes(shape: tuple[int, ...]) -> list[TableAxes]:
 
 
 def share_of_pairs(shape: tuple[int, ...], *, before: Fraction = Fraction(0)) -> Fraction:
-    """Return the share of the budget of two-way marginals where they are worth it, given what was spent `before`."""
+    """Return the share of the budget of two-way marginals where they are counted, given what was spent `before`."""
     pairs = len(pairs_of_attributes(shape))
-    return min(MOST_OF_PAIRS * Fraction(pairs, pairs + AS_MUCH_AS_THE_TREE), 1 - LEAST_OF_TREE - before)
+    return min(MAX_PAIRS_SHARE * Fraction(pairs, pairs + AS_MUCH_AS_THE_TREE), 1 - MIN_TREE_SHARE - before)
 
 
 def count_pairs(counter: NoisyCounter, share: Fraction) -> list[Marginal]:
-    """Count the marginals of all pairs with a share of the budget, alike for each.
+    """Count the marginals of all pairs with a share of the budget, in equal parts.
 
-    Privacy: every count goes through `counter`; which tables, and their units, follow from the shape and the share.
+    Privacy: every count goes through `counter`; which marginals, and their units, follow from the shape and the share.
     """
     pairs = pairs_of_attributes(counter.shape)
     return _counted(counter, pairs, int(share * BUDGET_UNITS) // max(len(pairs), 1))
 
 
 def count_class_tables(counter: NoisyCounter, target: int) -> list[Marginal]:
-    """Count a table of each attribute by the class, on the axis `target`, with a share of the budget.
+    """Count the marginal of each attribute with the class, on the axis `target`, with a share of the budget.
 
-    Privacy: every count goes through `counter`; which tables, and their units, follow from the shape and the target.
+    Privacy: every count goes through `counter`; which marginals, and their units, follow from the shape and the target.
     """
     pairs = [pair for pair in pairs_of_attributes(counter.shape) if target in pair]
     return _counted(counter, pairs, int(OF_CLASS_TABLES * BUDGET_UNITS) // max(len(pairs), 1))
@@ -62,5 +62,5 @@ def _counted(counter: NoisyCounter, tables: list[TableAxes], units: int) -> list
 
 
 def peak_bytes_of_tables(shape: tuple[int, ...]) -> int:
-    """Return the memory of one-way and two-way marginals: their counts, and what of them goes into the file."""
+    """Return the memory of one-way and two-way marginals: their counts, and their bytes in the file."""
     return 16 * (sum(shape) + sum(shape[one] * shape[other] for one, other in pairs_of_attributes(shape)))

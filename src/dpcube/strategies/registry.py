@@ -1,8 +1,8 @@
-"""The strategies, by name: those built in, those that installed packages offer, and any class that is named.
+"""Registry of strategies: those built in, those that installed packages offer, and any class named as MODULE:CLASS.
 
-Enters: a name, MODULE:CLASS, or an object. Leaves: a `FittedStrategy`. A strategy of an installed package (its entry
-point in the group `dpcube.strategies`) is loaded when its name is asked for, never otherwise; to list names loads
-nothing. Whatever is loaded runs in this process with its rights: see docs/threat-model.md.
+A strategy of an installed package (its entry point in the group `dpcube.strategies`) is loaded when its name is
+requested, never otherwise; listing the names loads nothing. Whatever is loaded runs in this process with its rights:
+see docs/threat-model.md.
 """
 
 import re
@@ -18,18 +18,18 @@ from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import InputError
 from dpcube.core.feasible import check_fits
 from dpcube.core.memory import check_memory
-from dpcube.core.regions import MOST_SIZE
+from dpcube.core.regions import MAX_GRID_CELLS
 from dpcube.strategies.adaptive import Adaptive
 from dpcube.strategies.cells import Cells
-from dpcube.strategies.cuboids import MOST_CELLS_OF_ONE, Cuboids
-from dpcube.strategies.fine_grid import MOST_GRID_ATTRIBUTES, FineGrid
-from dpcube.strategies.outside import Outside, in_one_line
+from dpcube.strategies.cuboids import MAX_ATTRIBUTE_CELLS, Cuboids
+from dpcube.strategies.external import ExternalStrategy, in_one_line
+from dpcube.strategies.fine_grid import MAX_GRID_ATTRIBUTES, FineGrid
 from dpcube.strategies.strategy import FittedStrategy, Strategy
 from dpcube.strategies.two_phase import TwoPhase
 
 BY_NAME: dict[str, type[Adaptive | Cells | TwoPhase]] = {"adaptive": Adaptive, "dpcube": TwoPhase, "cells": Cells}
 OF_ROWS: dict[str, type[Cuboids | FineGrid]] = {"cuboids": Cuboids, "fine_grid": FineGrid}
-"""The strategies that are built in. Their names are theirs: an installed strategy of such a name is not reached."""
+"""The strategies of ours that release from rows. A built-in name takes precedence over an installed strategy's."""
 RIVALS = {
     "uniform": "dpcube.strategies.rivals.uniform:Uniform",
     "hierarchical": "dpcube.strategies.rivals.hierarchical:Hierarchical",
@@ -39,13 +39,13 @@ RIVALS = {
     "agrid": "dpcube.strategies.rivals.grids:AGrid",
     "median_tree": "dpcube.strategies.rivals.median_tree:MedianTree",
 }
-"""Systems that others published, built in too (docs/rivals.md): where each is, loaded when its name is asked for."""
+"""Built-in reimplementations of published systems (docs/rivals.md), each loaded when its name is requested."""
 DEFAULT = "adaptive"
 WIDE_STRATEGY, GRID_STRATEGY = OF_ROWS
-"""The strategies of wide tables and of fine grids, chosen for these unless another is named."""
+"""The default strategies of wide tables and of fine grids."""
 NOT_COMPARED = tuple(OF_ROWS)
-"""Strategies that release a table and that no command compares with others."""
-MOST_CELLS_OF_A_CUBE = 2**28
+"""Strategies that release a table, but that no command compares with others."""
+MAX_CUBE_CELLS = 2**28
 """Domains of more cells are released as a grid's boxes, or as cuboids: a cube would take some 20 GB."""
 BUILT_IN = (*BY_NAME.values(), *OF_ROWS.values())
 GROUP = "dpcube.strategies"
@@ -68,12 +68,12 @@ def releasing_strategy(strategy: str | Strategy, domain: Domain) -> FittedStrate
     default = Adaptive() if strategy == DEFAULT else strategy
     if type(default) is not Adaptive or default.queries is not None or default.questions:
         return fitted
-    if domain.size <= MOST_CELLS_OF_A_CUBE:
+    if domain.size <= MAX_CUBE_CELLS:
         return fitted
-    few = sum(side > 1 for side in domain.shape) <= MOST_GRID_ATTRIBUTES
-    if few and domain.size <= MOST_SIZE and default.target is None:
+    few = sum(side > 1 for side in domain.shape) <= MAX_GRID_ATTRIBUTES
+    if few and domain.size <= MAX_GRID_CELLS and default.target is None:
         return FineGrid().for_domain(domain)
-    if max(domain.shape) > MOST_CELLS_OF_ONE:
+    if max(domain.shape) > MAX_ATTRIBUTE_CELLS:
         return fitted
     return Cuboids(target=default.target).for_domain(domain)
 
@@ -102,8 +102,8 @@ def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> Fitte
 def fitted_strategy(strategy: str | Strategy, domain: Domain | None) -> FittedStrategy:
     """Return a strategy of any kind by name, as MODULE:CLASS or as given; fitted to a domain if it can be."""
     found: object = _named(strategy) if isinstance(strategy, str) else strategy
-    built_in = type(found) in BUILT_IN or isinstance(found, Outside)
-    fitted: FittedStrategy = found if built_in else Outside(found)  # type: ignore[arg-type, assignment] # it checks
+    built_in = type(found) in BUILT_IN or isinstance(found, ExternalStrategy)
+    fitted: FittedStrategy = found if built_in else ExternalStrategy(found)  # type: ignore[arg-type, assignment] # it checks
     fit: Callable[[Domain], FittedStrategy] | None = getattr(fitted, "for_domain", None)
     return fitted if fit is None or domain is None else fit(domain)
 

@@ -1,4 +1,4 @@
-"""Simulated tables, seeded noise on them and random questions: all that is drawn at random to choose a plan.
+"""Simulated tables, seeded noise on them and random queries: all randomness of the selection of a plan.
 
 All of it comes from fixed seeds, so the same counts lead to the same plan. It protects nobody and nobody is in it:
 simulated tables are made from noisy counts or public facts. They are measured by the very gate of a release, which this
@@ -17,7 +17,7 @@ from dpcube.queries import Workload
 from dpcube.trees.tree import BoxTree
 
 ASKED = 150
-"""Ranges of each kind that are asked of a made-up table."""
+"""Ranges of each kind that are asked of a simulated table."""
 
 CLUMPING = 0.3
 """Shape of the gamma law, of mean 1, by which the cells of a clumped cube are multiplied."""
@@ -46,7 +46,7 @@ def simulated_gate(exact: ExactData | Ints, epsilon: Fraction, *, seed: int | tu
 
 
 def discrete_noise(epsilon: Floats, generator: np.random.Generator) -> Ints:
-    """Return noise of the law of the gate, P(z) proportional to exp(-epsilon |z|), near enough for a made-up table.
+    """Return noise of the law of the gate, P(z) proportional to exp(-epsilon |z|), up to rounding of floats.
 
     Two exponential draws for each, divided by its epsilon and rounded down, are geometric; their difference is such
     noise. So the same seed makes the same noise at every epsilon, but for its size.
@@ -57,29 +57,29 @@ def discrete_noise(epsilon: Floats, generator: np.random.Generator) -> Ints:
 
 
 def noise_of_cells(shape: tuple[int, ...], places: Ints, epsilon: float, *, seed: int) -> Floats:
-    """Return the noise that plain cells have on a made-up table of this seed, drawn in the order of their `places`."""
+    """Return the noise of plain cells on the simulated table of this seed, drawn in the order of their `places`."""
     noise = np.zeros(shape)
     noise[tuple(places.T)] = discrete_noise(np.full(len(places), epsilon), np.random.default_rng(seed))
     return noise
 
 
-def made_up_rows(cube: Floats, *, seed: int) -> Ints:
-    """Return a made-up table whose cells have about as many rows as those of a cube."""
+def poisson_table(cube: Floats, *, seed: int) -> Ints:
+    """Return a table of Poisson counts whose means are the cells of a cube."""
     return np.random.default_rng(seed).poisson(cube).astype(np.int64)
 
 
 def clumped(cube: Floats, *, seed: int) -> Floats:
-    """Return a cube with rows in fewer of its cells, and more of them in each."""
+    """Return a cube whose rows are concentrated in fewer of its cells."""
     return cube * np.random.default_rng(seed).gamma(CLUMPING, 1 / CLUMPING, cube.shape)
 
 
 def draw_below(
-    tree: BoxTree, totals: Ints, known: Ints, share: Floats, weights: Floats, spread: float, *, seed: int
+    tree: BoxTree, totals: Ints, known: Ints, share: Floats, weights: Floats, deviation: float, *, seed: int
 ) -> None:
     """Divide the totals of `known` nodes, which are the leaves of a smaller tree, down to the leaves of this tree.
 
-    As the posterior's guesses have it (`models/posterior/splits.py`): by a node's level, `weights` of nothing on the
-    left, nothing on the right, anything, and near the predicted `share`, from which it is off by about `spread`.
+    As in the mixture of the posterior (`models/posterior/splits.py`): by a node's level, `weights` of nothing on the
+    left, nothing on the right, anything, and near the predicted `share`, from which it is off by about `deviation`.
     """
     generator, drawn = np.random.default_rng(seed), np.zeros(len(tree), np.bool_)
     drawn[known] = True
@@ -87,16 +87,16 @@ def draw_below(
         nodes = np.flatnonzero(drawn & ~tree.is_leaf & (tree.levels == level))
         if len(nodes) == 0:
             continue
-        of_left = _shares(share[nodes], weights[level], spread, generator)
+        of_left = _shares(share[nodes], weights[level], deviation, generator)
         left, right = nodes + 1, tree.end[nodes + 1]
         totals[left] = generator.binomial(totals[nodes], of_left)
         totals[right] = totals[nodes] - totals[left]
         drawn[left] = drawn[right] = True
 
 
-def _shares(predicted: Floats, weights: Floats, spread: float, generator: np.random.Generator) -> Floats:
+def _shares(predicted: Floats, weights: Floats, deviation: float, generator: np.random.Generator) -> Floats:
     guess = generator.choice(4, len(predicted), p=weights / weights.sum())
-    near = predicted + 2 * spread * np.sqrt(predicted * (1 - predicted)) * generator.standard_normal(len(predicted))
+    near = predicted + 2 * deviation * np.sqrt(predicted * (1 - predicted)) * generator.standard_normal(len(predicted))
     anything = generator.random(len(predicted))
     found: Floats = np.clip(np.choose(guess, [np.zeros_like(near), np.ones_like(near), anything, near]), 0.0, 1.0)
     return found

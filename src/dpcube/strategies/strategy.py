@@ -1,4 +1,4 @@
-"""What a strategy is: given a `NoisyCounter` it decides what to measure, and returns the transcript."""
+"""The strategy protocol: given a `NoisyCounter`, a strategy decides what to measure and returns the transcript."""
 
 from fractions import Fraction
 from typing import ClassVar, Literal, Protocol
@@ -12,14 +12,14 @@ Store = Literal["cells", "rows"]
 WorkloadKind = Literal["cube", "wide", "grid"]
 UNIT_EPSILON = Fraction(1)
 STARTING = 2**28
-"""Memory that any run may take besides: libraries as they load, loops as they compile, a file's buffers."""
+"""Memory of any run besides its arrays: libraries as they load, loops as they compile, a file's buffers."""
 
 
 class Strategy(Protocol):
-    """An untrusted algorithm: it sees noisy counts only, so nothing it does can cost more than it was given.
+    """An untrusted algorithm: it sees noisy counts only, so it cannot spend more than its budget.
 
     A name and `run` are all that a strategy must have. It may have the methods of `FittedStrategy` too, for which
-    `strategy_of` supplies what is safe, and `for_domain(domain)`, which returns the strategy with what it takes from
+    `strategy_of` supplies what is safe, and `for_domain(domain)`, which returns the strategy fitted to
     the attributes of a domain (docs/strategies.md).
     """
 
@@ -39,20 +39,20 @@ class Strategy(Protocol):
 
 
 class FittedStrategy(Strategy, Protocol):
-    """A strategy with all that a release asks of it before anything is spent: what `strategy_of` returns."""
+    """A strategy with every method that a release calls before anything is spent, as `strategy_of` returns it."""
 
     @property
     def store(self) -> Store:
-        """Return what the gate must hold: counts of all "cells", or the "rows" of a cube too large to materialise."""
+        """Return the exact data that the gate needs: counts of all "cells", or "rows" for a cube too large for that."""
         ...
 
     @property
     def workload(self) -> WorkloadKind:
-        """Return the kind of table whose usual questions it is made for, and which a plan asks."""
+        """Return the kind of table that it is made for, whose usual workload a plan evaluates."""
         ...
 
     def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:
-        """Return sentences on what a release would measure: nothing, where its name says it.
+        """Return sentences on what a release would measure; none, where the name says it.
 
         With a public guess of how many `rows` there are, it may say roughly how much.
         """
@@ -61,21 +61,21 @@ class FittedStrategy(Strategy, Protocol):
     def parameters(self) -> dict[str, Parameter]:
         """Return its public parameters as plain values, for the release's manifest.
 
-        Unless it says, they are the fields of its dataclass, or its attributes, that do not begin with an underscore.
+        By default they are the fields of its dataclass, or its attributes, that do not begin with an underscore.
         """
         ...
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return how much memory a run may need, whatever the rows hold: a release must not fail once charged.
 
-        From the exact counts to the saved file. `python -m benchmarks.memory` compares it with what runs take. Unless
-        it says, it is taken to need a tree of two nodes for every cell, with all that a posterior tells of each.
+        From the exact counts to the saved file. `python -m benchmarks.memory` compares it with what runs take. By
+        default it is the memory of a tree of two nodes for every cell, with the posterior of each.
         """
         ...
 
 
 class OfCells:
-    """What strategies of materialised cubes have in common: they ask for cells, and their names describe them."""
+    """Base of the strategies of materialised cubes: they measure cells, and their names describe them."""
 
     __slots__ = ()
     store: ClassVar[Store] = "cells"

@@ -15,8 +15,8 @@ from dpcube.noise.law import DiscreteLaplace
 from dpcube.strategies.strategy import STARTING, OfCells, Parameter
 from dpcube.trees.partition import grow
 
-LARGEST_CELL = 2**30
-"""Cells are partitioned as if none held more, which keeps the sums of squares in range whatever the rows hold."""
+MAX_CELL_COUNT = 2**30
+"""Cell counts are clipped to this for the partition, so that no sum of squares overflows, whatever the rows hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class TwoPhase(OfCells):
 
     A box is split while the variance of its noisy cells, less the variance that the noise alone would give them,
     exceeds `threshold` (in squared counts). The default, `slack` standard deviations of that noise variance, follows
-    from the noise and needs no choice. The literal paper is `TwoPhase(noise_corrected=False, slack=0, threshold=xi0)`.
+    from the noise and needs no tuning. The literal paper is `TwoPhase(noise_corrected=False, slack=0, threshold=xi0)`.
     """
 
     name: str = "dpcube"
@@ -52,17 +52,17 @@ class TwoPhase(OfCells):
         self._check(self.partition_on in ("counts", "records"), "partition_on", "'counts' or 'records'")
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return what was chosen, for the release's manifest."""
+        """Return the parameters, for the release's manifest."""
         names = ("rule", "weight", "threshold", "noise_corrected", "slack", "min_cells", "max_depth", "max_boxes")
-        chosen: dict[str, Parameter] = {name: getattr(self, name) for name in names}
-        return {"share": str(self.share), **chosen, "partition_on": self.partition_on}
+        others: dict[str, Parameter] = {name: getattr(self, name) for name in names}
+        return {"share": str(self.share), **others, "partition_on": self.partition_on}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return the memory of the counts with a tree of as many boxes as there can be, one for each cell at most.
 
         Real trees are far smaller; how much smaller depends on the rows, so it may not decide whether a run fails.
         While the tree grows there are tables of sums, and boxes that wait; then its bounds (two nodes a box), and those
-        of its boxes once more, for the gate; at last the file's bytes, and what of the tree goes into it at a time.
+        of its boxes once more, for the gate; last the file's bytes, and the part of the tree written at a time.
         """
         cells, axes = math.prod(shape), len(shape)
         boxes = self._most_boxes(cells)
@@ -87,7 +87,7 @@ class TwoPhase(OfCells):
         noisy_cells = every_cell(counter, cell_units)
         noise_variance = DiscreteLaplace(cell_units * counter.epsilon_per_unit).variance
         tree = grow(
-            np.clip(noisy_cells, 0 if self.partition_on == "records" else -LARGEST_CELL, LARGEST_CELL),
+            np.clip(noisy_cells, 0 if self.partition_on == "records" else -MAX_CELL_COUNT, MAX_CELL_COUNT),
             threshold=self.threshold,
             rule=self.rule,
             weight=self.weight,
@@ -102,7 +102,7 @@ class TwoPhase(OfCells):
         return Transcript(
             counter.shape,
             counter.epsilon_per_unit,
-            (Marginal.of_cells(noisy_cells, cell_units), BoxCounts(tree, tree.leaves, noisy_boxes, box_units)),
+            (Marginal.from_cells(noisy_cells, cell_units), BoxCounts(tree, tree.leaves, noisy_boxes, box_units)),
         )
 
     def _check(self, holds: bool, parameter: str, allowed: str) -> None:  # noqa: FBT001

@@ -38,7 +38,7 @@ def check_estimate(estimate: Estimate, *, seed: int = 0) -> None:
 
 
 CHECKED_RANGES = 24
-MOST_CHECKED = 2**20
+MAX_CHECKED_CELLS = 2**20
 """Cells of an estimate that are laid out to be checked."""
 
 
@@ -52,10 +52,10 @@ def _check_marginals(estimate: Estimate, scale: float) -> None:
     _close(np.asarray(estimate.marginal(())).reshape(-1), whole, scale, "the marginal over no axis is the total")
     _close(table.sum(keepdims=True).reshape(-1), whole, scale, "a marginal adds up to the total")
     for axis in range(len(shape)):
-        if shape[axis] <= MOST_CHECKED // 2**8:
+        if shape[axis] <= MAX_CHECKED_CELLS // 2**8:
             found = estimate.marginal((axis,))
             _close(found.sum(keepdims=True).reshape(-1), whole, scale, "a marginal adds up to the total")
-    if estimate.is_materialisable and np.prod(shape, dtype=float) <= MOST_CHECKED:
+    if estimate.is_materialisable and np.prod(shape, dtype=float) <= MAX_CHECKED_CELLS:
         cells = estimate.cells()
         _check(cells.shape == shape, "cells have the shape of the cube")
         unused = tuple(axis for axis in range(len(shape)) if axis not in axes)
@@ -64,7 +64,7 @@ def _check_marginals(estimate: Estimate, scale: float) -> None:
 
 def _check_rows(estimate: Estimate, chance: np.random.Generator) -> None:
     total = float(estimate.values(marginal_cells(estimate.shape, ()))[0])
-    for rows in (0, 37, None) if 1 < total < MOST_CHECKED else (0,):
+    for rows in (0, 37, None) if 1 < total < MAX_CHECKED_CELLS else (0,):
         drawn = list(estimate.draw(rows, chance, batch=10_000))
         wanted = round(total) if rows is None else rows
         _check(abs(sum(len(places[0]) for places in drawn) - wanted) <= (rows is None), f"{wanted} rows are drawn")

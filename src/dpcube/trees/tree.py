@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.core.arrays import Ints
-from dpcube.core.boxes import MOST_CELLS, Boxes, Partitioning, paint_chosen
+from dpcube.core.boxes import MAX_LABELLED_CELLS, Boxes, Partitioning, paint_selected
 from dpcube.core.compiled import compiled
 from dpcube.core.errors import DomainError
 from dpcube.core.memory import check_memory
@@ -76,9 +76,11 @@ class BoxTree:
         in_two, is_straight = _cuts_in_two(boxes.lower, boxes.upper, end)
         if not in_two:
             cells = int(sizes[0])
-            check_memory(4 * min(cells, MOST_CELLS), what=f"a cube of {cells:,} cells", remedy="use a larger machine")
+            check_memory(
+                4 * min(cells, MAX_LABELLED_CELLS), what=f"a cube of {cells:,} cells", remedy="use a larger machine"
+            )
             try:
-                paint_chosen(boxes, leaves)
+                paint_selected(boxes, leaves)
             except DomainError as error:
                 message = f"the leaves of the tree do not partition its shape: {error}"
                 raise DomainError(message) from None

@@ -40,7 +40,7 @@ class BoxEstimate(CellwiseEstimate):
     """What is added to each cell, in the shape of the cube."""
     cell_variance: float = 0.0
     within: NonUniformity | None = None
-    """What tells the error of spreading boxes evenly, where something does."""
+    """Evidence on the non-uniformity error of the boxes, if there is any."""
     alpha: float | None = None
     """Of the noise, where the estimate is one kind of counts, each measured once and alike: cells, or boxes."""
 
@@ -84,7 +84,7 @@ class BoxEstimate(CellwiseEstimate):
         return None if self.boxes is None or self.detail is not None else (self.boxes.leaves, self.boxes.totals)
 
     def to_arrays(self) -> EstimateArrays:
-        """Return totals of boxes, details of cells, and what tells how uneven boxes are, as far as there are any."""
+        """Return totals of boxes, details of cells, and evidence on the non-uniformity of boxes, if there are any."""
         facts = {"name": self.name, "shape": list(self.shape), "alpha": self.alpha}
         arrays: Arrays = {"cellVariance": np.array([float(self.cell_variance)])}
         if self.detail is not None:
@@ -105,7 +105,7 @@ class BoxEstimate(CellwiseEstimate):
         return ErrorParts(cell_noise, np.zeros(len(cell_noise)), self._equal(numbers))
 
     def _box_errors(self, cell_noise: Floats, sums: BoxSums, guesses: Callable[[NonUniformity], Floats]) -> ErrorParts:
-        """Return the errors of what is taken of boxes: noise, and where boxes are cut that of spreading them evenly.
+        """Return the errors of what is taken of boxes: noise, and where boxes are cut the non-uniformity error.
 
         That one is 0 if cells have details of their own; without details it is expected from the noisy cells, if there
         are any, and else unknown.

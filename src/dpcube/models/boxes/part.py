@@ -1,4 +1,4 @@
-"""Totals of boxes, spread evenly inside each: what queries take of them, and what their errors are made of."""
+"""Totals of boxes, uniform inside each: answers of queries, and the parts of their errors."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,7 +106,7 @@ class BoxPart:
             2,
             0,
         )
-        return BoxTables.of(self.tree, terms)
+        return BoxTables.from_terms(self.tree, terms)
 
 
 def _box_sums(walked: Floats, largest_weight: Floats) -> BoxSums:

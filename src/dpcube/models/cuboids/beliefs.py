@@ -10,7 +10,7 @@ import numpy as np
 from dpcube.core.arrays import Floats
 from dpcube.models.cuboids.junction import CliqueAxes, JunctionTree, table_cells
 
-MOST_BROUGHT = 2**13
+MAX_CACHED_TABLE = 2**13
 """Cells of a table that is kept while many others are made that may use it."""
 
 _Part = tuple[Floats, CliqueAxes]
@@ -21,7 +21,7 @@ _Brought = dict[tuple[int, CliqueAxes], _Part]
 class Beliefs:
     """A cube as the tables of the cliques of a junction tree, `tables`, which agree on what they share.
 
-    Given the axes that a clique shares with its parent, what it holds besides does not depend on the others.
+    Given the axes that a clique shares with its parent, the rest of it is independent of the others.
     """
 
     tree: JunctionTree
@@ -82,7 +82,7 @@ class Beliefs:
                 ]
                 parts = [(self._given[k], self.tree.cliques[k]), *factors.pop(k, []), *own]
                 found = _contracted(parts, {*wanted, *upper})
-                if not weights and found[0].size <= MOST_BROUGHT:
+                if not weights and found[0].size <= MAX_CACHED_TABLE:
                     brought[k, wanted] = found
             factors.setdefault(self.tree.parents[k], []).append(found)
         own = [(weights[axis], (axis,)) for axis in self.tree.cliques[top] if axis in weights]
@@ -123,7 +123,7 @@ def calibrated(tree: JunctionTree, factors: Sequence[Floats]) -> tuple[tuple[Flo
     """Return the clique tables of a cube that adds up to 1, and the logarithm of what it was divided by.
 
     The cube is proportional to the product of exp(factor) over the cliques; `factors` are used up. Messages go up the
-    tree in logarithms, each from its largest so that nothing overflows. What a clique holds given its parent is then
+    tree in logarithms, each from its largest so that nothing overflows. A clique given its parent is then
     its exponentials divided by their sums, and going down only multiplies: there is one exponential for each cell.
     """
     sums: list[Floats] = [np.zeros(())] * len(factors)

@@ -1,8 +1,8 @@
 """Prediction error of the model for marginals it has not seen, estimated from marginals that are held out.
 
-The last third of the cuboids over several attributes is held out: in a release that chose them they are those that
-departed most from what was known before, so what they say of the others is rather too much than too little, even if
-only one is held out. Of tables that somebody named one or two would say little of others.
+The last third of the cuboids over several attributes is held out: after adaptive selection they are those that
+departed most from the model before, so their errors are an upper estimate for the others, even if only one is held out.
+Of marginals named by a user one or two would say little about others.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dpcube.core.arrays import Floats
 from dpcube.models.cuboids.fitting import CountedTable, fit
 
 FEWEST_NAMED = 3
-"""Of so many tables that were named one is held out."""
+"""Number of named marginals per one that is held out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Departure:
 def departure_of(
     shape: tuple[int, ...], ones: list[CountedTable], cuboids: list[CountedTable], *, selected: bool
 ) -> Departure | None:
-    """Return how far tables depart from a model that has not seen them; None if there are too few to tell.
+    """Return how far tables depart from a model that has not seen them; None if there are too few for an estimate.
 
     `selected` says whether they were selected by their departures, and not named.
     """

@@ -2,7 +2,8 @@
 
 A question is inside a cuboid if it asks about that cuboid's attributes only, in whole groups of their cells, or about
 one attribute. The error of its answer is then that of the counts, and how far the model departs from them. Of any other
-question the model says more than was counted: the answer is modelled, and its error is told by cuboids held out.
+question the model goes beyond the measurements: the answer is modelled, and its error is estimated from held-out
+marginals.
 """
 
 import math
@@ -39,10 +40,10 @@ from dpcube.queries import CountingQueries, Workload
 if TYPE_CHECKING:
     from dpcube.measurements import Transcript
 
-MOST_MODEL_CELLS = 2**20
+MAX_MODEL_CELLS = 2**20
 """Cells of all cliques of a model that is fitted; strategies stay far below it."""
-MOST_JOINT_CELLS = 2**20
-"""Cells of a table over the attributes of many questions; larger ones are asked one by one."""
+MAX_JOINT_CELLS = 2**20
+"""Cells of a table over the attributes of many questions; larger ones are evaluated one by one."""
 Way = Literal["weighed", "taken", "squared"]
 WAYS: tuple[Way, ...] = ("weighed", "taken", "squared")
 """How rows add up: by a query's weights, each that has one as 1, or by the squares of weights."""
@@ -69,7 +70,7 @@ class CuboidsEstimate:
     is_inferred = True
 
     @classmethod
-    def of(cls, name: str, transcript: "Transcript") -> "CuboidsEstimate":
+    def from_transcript(cls, name: str, transcript: "Transcript") -> "CuboidsEstimate":
         """Return the estimate of a transcript of cuboids."""
         counted = [counted_table(transcript, one) for one in transcript.marginals if one.groups is not None]
         firsts, wholes = first_tables(transcript), counts_of_whole(transcript)
@@ -115,7 +116,7 @@ class CuboidsEstimate:
         return [in_groups(table, self.groups) for table in self.firsts]
 
     def cells(self) -> Floats:
-        """Return the estimated count of every cell, if they can be held."""
+        """Return the estimated count of every cell, if they fit in memory."""
         if not self.is_materialisable:
             msg = "this release is of a wide table, of more cells than can be laid out; ask for fewer attributes: "
             msg += "group_by, dice or SQL"
@@ -169,7 +170,7 @@ class CuboidsEstimate:
     def answers(self, queries: Queries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many queries and the parts of their errors."""
         queries = _weights(queries)
-        values, asked = np.empty(len(queries)), _Asked.of(queries, self)
+        values, asked = np.empty(len(queries)), _Asked.from_queries(queries, self)
         noise, within, modelled = np.empty(len(queries)), np.zeros(len(queries)), np.zeros(len(queries), np.bool_)
         for axes, at in asked.patterns():
             values[at] = self._values(axes, asked, at)
@@ -178,7 +179,7 @@ class CuboidsEstimate:
 
     def values(self, queries: Queries) -> Floats:
         """Return the estimated answers of many queries."""
-        values, asked = np.empty(len(queries)), _Asked.of(_weights(queries), self)
+        values, asked = np.empty(len(queries)), _Asked.from_queries(_weights(queries), self)
         for axes, at in asked.patterns():
             values[at] = self._values(axes, asked, at)
         return values
@@ -189,7 +190,7 @@ class CuboidsEstimate:
 
     def _values(self, axes: CliqueAxes, asked: "_Asked", at: Ints, way: Way = "weighed") -> Floats:
         """Return the answers of queries about some axes."""
-        if table_cells(self.sides, axes) <= MOST_JOINT_CELLS:
+        if table_cells(self.sides, axes) <= MAX_JOINT_CELLS:
             return asked.sums(self.beliefs.marginal(axes), axes, at, way)
         weights = asked.folded[way]
         one_by_one = [
@@ -239,7 +240,7 @@ class CuboidsEstimate:
         return np.asarray(np.maximum(most - rows, rows - least) / 2)
 
     def _holding(self, axes: CliqueAxes) -> list[CountedTable]:
-        """Return the cuboids that hold some axes."""
+        """Return the cuboids that contain some axes."""
         return [table for table in self.chosen if set(axes) <= set(table.axes)]
 
     def _of_cells(self, axes: CliqueAxes) -> list[CountedTable]:
@@ -273,7 +274,7 @@ class CuboidsEstimate:
 
     @cached_property
     def departure(self) -> Departure | None:
-        """How far what was not counted departs from the model, as far as held-out cuboids tell, if there are any."""
+        """How far what was not counted departs from the model, estimated from held-out marginals, if there are any."""
         return departure_of(self.sides, self.grouped_firsts, list(self.chosen), selected=self.selected)
 
 
@@ -289,7 +290,7 @@ class _Asked:
     """Which rows of weights are the same for all cells of any group."""
 
     @classmethod
-    def of(cls, queries: CountingQueries, estimate: CuboidsEstimate) -> "_Asked":
+    def from_queries(cls, queries: CountingQueries, estimate: CuboidsEstimate) -> "_Asked":
         plain, in_groups = [], []
         folded: dict[Way, list[Floats]] = {way: [] for way in WAYS}
         for axis, weights in enumerate(queries.weights):
@@ -353,10 +354,10 @@ class _Asked:
 
 
 def makes_a_small_model(transcript: "Transcript") -> bool:
-    """Say whether the model of cuboids can be held."""
+    """Return whether the model of the cuboids stays within its size."""
     axes = [one.axes for one in transcript.marginals if one.axes]
     sides = transcript.shape if transcript.groups is None else transcript.groups.sides
-    return model_cells(sides, axes) <= MOST_MODEL_CELLS
+    return model_cells(sides, axes) <= MAX_MODEL_CELLS
 
 
 def _weights(queries: Queries) -> CountingQueries:

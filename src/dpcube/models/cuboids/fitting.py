@@ -2,16 +2,16 @@
 
 Of all cubes p with N rows it is the one of least
 
-    sum over tables r of |p_r - y_r|^2 / (2 v_r)  +  evenness * (the entropy that p lacks, times N)
+    sum over tables r of |p_r - y_r|^2 / (2 v_r)  +  regularisation * (the entropy that p lacks, times N)
 
 with y_r the noisy counts and v_r the variance of their noise: what was counted well is followed, what was not is left
 as even as the rest allows, and no count is below zero. Such a p is proportional to the product of exp(theta_r), and
 the thetas are the one minimum of a smooth convex function without bounds,
 
-    N log Z(theta) - sum theta_r . y_r + evenness / 2 * sum v_r |theta_r|^2,
+    N log Z(theta) - sum theta_r . y_r + regularisation / 2 * sum v_r |theta_r|^2,
 
-whose gradient is N p_r - y_r + evenness v_r theta_r. It is found by L-BFGS, with each theta in the scale of its own
-curvature; a calibration of the junction tree gives Z and all p_r at once.
+whose gradient is N p_r - y_r + regularisation v_r theta_r. It is found by L-BFGS, with each theta in the scale of its
+own curvature; a calibration of the junction tree gives Z and all p_r at once.
 """
 
 import itertools
@@ -26,13 +26,14 @@ from dpcube.core.arrays import Floats
 from dpcube.models.cuboids.beliefs import Beliefs, calibrated, zero_factors
 from dpcube.models.cuboids.junction import CliqueAxes, JunctionTree, places_without
 
-EVENNESS, MOST_EVEN = 0.05, 0.01
+REGULARISATION, MAX_REGULARISATION = 0.05, 0.01
 """In units of the noise's deviation: a theta of 1 moves a count by a twentieth of that, or less if noise is small. So
-evenness is 0.05 over the deviation of the middle table, but at most the second. Halved or doubled, total variation on
-the Adult table changes by less than 2% at epsilon 0.1, 1 and 3. As one number for all epsilons, 0.001, it left classes
-off by 200 rows at epsilon 4, where tables counted them to 5: the less even a cube may be, the more steps lead to it.
+regularisation is 0.05 over the deviation of the middle table, but at most the second. Halved or doubled, total
+variation on the Adult table changes by less than 2% at epsilon 0.1, 1 and 3. As one number for all epsilons, 0.001, it
+left classes off by 200 rows at epsilon 4, where tables counted them to 5: the less even a cube may be, the more steps
+lead to it.
 """
-MOST_FIT_STEPS, STEPS_KEPT = 500, 80
+MAX_FIT_STEPS, STEPS_KEPT = 500, 80
 """Steps of L-BFGS, and how many of them it remembers: of 20, twice as many are needed."""
 
 
@@ -91,7 +92,7 @@ def fit(
     tables: list[CountedTable],
     *,
     start: Mapping[CliqueAxes, Floats] | None = None,
-    steps: int = MOST_FIT_STEPS,
+    steps: int = MAX_FIT_STEPS,
     close: float = 1e-10,
 ) -> FittedModel:
     """Return the most even cube that agrees with noisy tables; `start` are thetas of an earlier fit.
@@ -103,12 +104,12 @@ def fit(
 
     total = total_of(tables)
     tables = pooled([table for table in tables if table.axes])
-    tree = JunctionTree.of(shape, [table.axes for table in tables])
+    tree = JunctionTree.from_marginals(shape, [table.axes for table in tables])
     deviation = math.sqrt(float(np.median([table.variance for table in tables])))
-    evenness = min(EVENNESS / max(deviation, 1e-9), MOST_EVEN)
+    regularisation = min(REGULARISATION / max(deviation, 1e-9), MAX_REGULARISATION)
     wanted = [table.counts + (total - table.counts.sum()) * table.variances / table.variances.sum() for table in tables]
     scales = [
-        1 / np.sqrt(np.maximum(counts, 0) + evenness * table.variances + 1)
+        1 / np.sqrt(np.maximum(counts, 0) + regularisation * table.variances + 1)
         for counts, table in zip(wanted, tables, strict=True)
     ]
     homes = [tree.home(table.axes) for table in tables]
@@ -120,7 +121,7 @@ def fit(
     ends = np.cumsum([0, *(counts.size for counts in wanted)]).tolist()
     parts = [slice(first, last) for first, last in itertools.pairwise(ends)]
     scale, given = (np.concatenate([one.reshape(-1) for one in many]) for many in (scales, wanted))
-    ridge = evenness * np.concatenate([table.variances.reshape(-1) for table in tables])
+    ridge = regularisation * np.concatenate([table.variances.reshape(-1) for table in tables])
 
     def beliefs_of(thetas: Floats) -> tuple[tuple[Floats, ...], float]:
         factors = zero_factors(tree)

@@ -21,7 +21,7 @@ CliqueAxes = tuple[int, ...]
 class JunctionTree:
     """Cliques of axes, each after its parent; the first has none. `shared` are the axes that one has with its parent.
 
-    Cliques without common axes are joined too, by no axes: what they hold is independent.
+    Cliques without common axes are joined too, by no axes: they are independent.
     """
 
     shape: tuple[int, ...]
@@ -30,8 +30,8 @@ class JunctionTree:
     shared: tuple[CliqueAxes, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], tables: Iterable[CliqueAxes]) -> "JunctionTree":
-        """Return a small tree that holds all axes and tables."""
+    def from_marginals(cls, shape: tuple[int, ...], tables: Iterable[CliqueAxes]) -> "JunctionTree":
+        """Return a small tree whose cliques contain all axes and marginals."""
         left = [set(clique) for clique in _maximal(_eliminated(shape, tables))]
         cliques, parents = [tuple(sorted(left.pop(0)))], [-1]
         shared: list[CliqueAxes] = [()]
@@ -75,7 +75,7 @@ class JunctionTree:
         return sum(table_cells(self.shape, clique) for clique in self.cliques)
 
     def home(self, axes: CliqueAxes) -> int:
-        """Return the smallest clique that holds some axes; there is one for every table it was made of."""
+        """Return the smallest clique that contains some axes; there is one for every marginal of the tree."""
         holding = [k for k, clique in enumerate(self.cliques) if set(axes) <= set(clique)]
         return min(holding, key=lambda k: table_cells(self.shape, self.cliques[k]))
 
@@ -120,7 +120,7 @@ def _cells_with(near: Bools, sides: Floats, first: Ints, second: Ints) -> Floats
 
 @compiled
 def _cells_of_cliques(near: Bools, sides: Floats) -> float:
-    """Take axes away as `_eliminated` does. A clique holds an axis that no later one has: only earlier ones hold it."""
+    """Take axes away as `_eliminated` does. A clique has an axis that no later one has."""
     axes, total = len(sides), 0.0
     left, cliques = np.ones(axes, np.bool_), np.zeros((axes, axes), np.bool_)
     cost = np.array([np.prod(sides[near[axis]]) for axis in range(axes)])

@@ -36,11 +36,11 @@ def smoothed(counts: Floats, variance: float) -> Floats:
 
 
 def shares_of_cells(counts: Floats, variance: float, groups: Ints, totals: Floats) -> Floats:
-    """Return the share of each cell in its group, at least 0 and 1 together; `totals` are what the groups hold.
+    """Return the share of each cell in its group, at least 0 and 1 together; `totals` are the counts of the groups.
 
     What differs between the cells of a group is real as far as it is more than the noise makes. Groups of neighbours
     (their numbers ascend) are smoothed; differences from the mean of any others are shrunk by the part that noise has
-    in them, James and Stein's way. A group that holds nothing is spread evenly.
+    in them, James and Stein's way. An empty group is spread uniformly.
     """
     shares = np.empty(len(counts))
     neighbours = bool((np.diff(groups) >= 0).all())

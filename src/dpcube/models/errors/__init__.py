@@ -1,4 +1,6 @@
-"""What the errors of answers are made of. This page is the map; `release/answer.py` makes intervals of the parts.
+"""The parts of the errors of answers: noise, non-uniformity, bias.
+
+This docstring is the map; `release/answer.py` makes intervals of the parts.
 
 **The parts of an error** (`parts.py`). The error of an answer is the sum of two independent errors. One is *noise*:
 what the noise added to the measured counts leaves in the answer; its variance is stated. The other is the error

@@ -15,7 +15,7 @@ from dpcube.core.errors import QueryError
 from dpcube.queries import CountingQueries, Workload
 
 ROW, LOW, HIGH = range(3)
-MOST_RANGE_WEIGHTS = 2**26
+MAX_RANGE_WEIGHTS = 2**26
 """Weights of ranges that are laid out at once."""
 
 
@@ -93,7 +93,7 @@ def ranges_by_weights(workload: Workload) -> CountingQueries:
         ends, which = np.unique(
             np.stack([workload.lower[:, axis], workload.upper[:, axis]], axis=1), axis=0, return_inverse=True
         )
-        if len(ends) * side > MOST_RANGE_WEIGHTS:
+        if len(ends) * side > MAX_RANGE_WEIGHTS:
             msg = f"{len(ends):,} ranges of an attribute of {side:,} cells are too many at once; ask for fewer"
             raise QueryError(msg)
         cells = np.arange(side)

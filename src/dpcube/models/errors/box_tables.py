@@ -22,7 +22,7 @@ from dpcube.core.compiled import compiled
 from dpcube.queries import Workload
 from dpcube.trees.tree import BoxTree
 
-MOST_TABLE_BYTES = 2**30
+MAX_TABLE_BYTES = 2**30
 """No tables are made that would take more."""
 RANGE_WORTH = 1000
 """Visiting boxes for one range takes at least as long as making so many numbers of tables."""
@@ -31,7 +31,7 @@ PART, SQUARE, WHOLE = 0, 1, 2
 
 def worthwhile(numbers: int, ranges: int) -> bool:
     """Whether tables of so many numbers fit, and are quicker than visiting boxes for each of so many ranges."""
-    return 8 * numbers <= MOST_TABLE_BYTES and numbers <= RANGE_WORTH * ranges
+    return 8 * numbers <= MAX_TABLE_BYTES and numbers <= RANGE_WORTH * ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ class BoxTables:
     """The longest side on each axis of the leaves below each node, shape (nodes, axes)."""
 
     @classmethod
-    def of(cls, tree: BoxTree, terms: Floats) -> "BoxTables":
+    def from_terms(cls, tree: BoxTree, terms: Floats) -> "BoxTables":
         """Build the tables."""
         tables = np.zeros((2 ** len(tree.shape), *(extent + 1 for extent in tree.shape), terms.shape[1]))
         strides, rows = _rows(tables)

@@ -43,7 +43,9 @@ class HalvingTable:
     """Variance of the whole cube's total."""
 
     @classmethod
-    def of(cls, tree: BoxTree, variance: Floats, prefix: Floats, start: Ints, *, of_total: float) -> "HalvingTable":
+    def from_tree(
+        cls, tree: BoxTree, variance: Floats, prefix: Floats, start: Ints, *, of_total: float
+    ) -> "HalvingTable":
         """Build the table, given the variance of every split and inside every leaf of a tree of halves.
 
         `of_total` is the variance of the whole cube's total, which a range has its part of.

@@ -1,4 +1,4 @@
-"""The error of spreading a box evenly over its cells, estimated from the release itself.
+"""The non-uniformity error of spreading a box evenly over its cells, estimated from the release itself.
 
 For a query with weight s_p in a box of n_p cells, spreading the box's count evenly misses the truth by the sum over
 boxes of (s_p/n_p) (sum of the box's cells) - (sum of its selected cells). The noisy cells of phase I give a guess B of
@@ -6,11 +6,12 @@ that sum, with noise variance V = v1 * sum of (s_p - s_p^2/n_p): zero when the q
 too noisy to use alone, so the ratio r of true squared error to V is pooled over many ranges and, given r, the squared
 error of a query is expected to be k^2 B^2 + k V with k = r/(1 + r) (normal prior of variance r V).
 
-The boxes were chosen by the same noisy cells: cuts go where noise differs most, so the noise left inside boxes is less
-than V says, and B^2 tells nothing of r. So the cells are thinned: with w like their noise, cells + w and cells - w are
-as good as independent, each with twice the noise. Boxes grown anew from either, as many at most as were released, are
-judged by the other: their B^2 exceeds its known noise by the true squared error on average. Both ways are averaged, so
-that no oddity of w tells. The excess is normal about the truth, which is not negative: its posterior mean is taken.
+The boxes were selected by the same noisy cells: cuts go where noise differs most, so the noise left inside boxes is
+less than V says, and B^2 is no evidence on r. So the cells are thinned: with w like their noise, cells + w and cells -
+w are as good as independent, each with twice the noise. Boxes grown anew from either, as many at most as were released,
+are judged by the other: their B^2 exceeds its known noise by the true squared error on average. Both ways are averaged,
+so that no feature of w matters. The excess is normal about the truth, which is not negative: its posterior mean is
+taken.
 
 However uneven a box, its T rows cannot do worse than all lie at one place: a part f of the box then holds T or nothing
 and is off by (1 - f) T or f T, in the mean square f (1 - f) T^2 over all places. But twice its root must reach f T too,
@@ -38,13 +39,13 @@ from dpcube.trees.tree import BoxTree
 PROBES = 4
 REACHED = 0.75
 """The c of the worst a box of T rows can do: (f - c f^2) T^2."""
-LARGEST_CLIPPED = 2**30
-"""Cells are partitioned as if none held more, as by the strategy."""
+MAX_CLIPPED_COUNT = 2**30
+"""Cell counts are clipped to this for the partition, as by the strategy."""
 
 
 @dataclass(frozen=True)
 class NonUniformity:
-    """What tells how uneven boxes are: noisy cells, the tree whose leaves are spread evenly, a cell's noise."""
+    """Evidence on the non-uniformity of boxes: noisy cells, the tree whose leaves are spread evenly, a cell's noise."""
 
     noisy: NDArray[np.int64]
     tree: BoxTree
@@ -62,7 +63,7 @@ class NonUniformity:
     @cached_property
     def ratio(self) -> "Ratio":
         """The ratio of true squared error to noise variance, by thinning."""
-        noisy = np.clip(self.noisy, -LARGEST_CLIPPED, LARGEST_CLIPPED)
+        noisy = np.clip(self.noisy, -MAX_CLIPPED_COUNT, MAX_CLIPPED_COUNT)
         noise = (
             np.rint(np.sqrt(self.cell_variance) * fixed_normals(noisy.size, 0)).astype(np.int64).reshape(noisy.shape)
         )
@@ -71,7 +72,7 @@ class NonUniformity:
 
     def _judged(self, growers: NDArray[np.int64], judges: NDArray[np.int64]) -> Floats | None:
         tree = grow(
-            np.clip(growers, -LARGEST_CLIPPED, LARGEST_CLIPPED),
+            np.clip(growers, -MAX_CLIPPED_COUNT, MAX_CLIPPED_COUNT),
             threshold=0.0,
             noise_variance=2 * self.cell_variance,
             slack=1.0,

@@ -1,4 +1,4 @@
-"""What the error of an answer is made of: noise, the non-uniformity error, and where it is known, the noise's law."""
+"""The parts of the error of an answer: noise, the non-uniformity error, and the law of the noise where it is known."""
 
 from typing import NamedTuple
 

@@ -4,12 +4,12 @@
 much of a noisy departure is real; `balanced.py` is the estimate.
 """
 
-from dpcube.models.marginals.balanced import MOST_FITTED, BalancedEstimate
+from dpcube.models.marginals.balanced import MAX_FITTED_CELLS, BalancedEstimate
 from dpcube.models.marginals.components import LEAST_AXES, Components, NoisyTable, noisy_cells, noisy_tables
 
 __all__ = [
     "LEAST_AXES",
-    "MOST_FITTED",
+    "MAX_FITTED_CELLS",
     "BalancedEstimate",
     "Components",
     "NoisyTable",

@@ -27,8 +27,8 @@ from dpcube.models.marginals.shrinkage import Departures, groups_by_size, signal
 from dpcube.models.posterior import TreeEstimate
 from dpcube.queries import CountingQueries, Workload
 
-MOST_FITTED = 2**23
-"""Cubes up to so many cells are taken to their tables; all of their cells are gone through a few hundred times."""
+MAX_FITTED_CELLS = 2**23
+"""Cubes up to so many cells are fitted to their marginals, with a few hundred passes over all of their cells."""
 LEAST_MOVE = 0.03
 """Tables are left alone if they would move no component of the tree by more than this part of the way."""
 EVERYWHERE = 1e-5
@@ -98,7 +98,7 @@ class BalancedEstimate(CellwiseEstimate):
         return pooled_errors(errors, own, sums, squares, tables=self.tables, factors=self.factors)
 
     def moves(self) -> bool:
-        """Say whether any table knows enough to move the tree's cube; a thin pilot of them does not."""
+        """Return whether any marginal is precise enough to move the tree's cube; a thin pilot is not."""
         cube = self.tree.cells()
         for order in range(3):
             for held in _held_against(cube, self.tree, self.tables, self.tables.of_order(order)):
@@ -107,7 +107,7 @@ class BalancedEstimate(CellwiseEstimate):
         return False
 
     def to_arrays(self) -> EstimateArrays:
-        """Return the cells, the tree, how precisely tables were known, and by what they raised the tree's errors."""
+        """Return the cells, the tree, the precisions of the marginals, and by what they raised the tree's errors."""
         _, facts, arrays = self.tree.to_arrays()
         facts |= {"name": self.name, "values": sorted(self.of_values)}
         facts["precisions"] = [[list(axes), precision] for axes, precision in self.tables.precisions.items()]
@@ -122,7 +122,7 @@ class BalancedEstimate(CellwiseEstimate):
 
     @cached_property
     def _moved(self) -> "MovedCells":
-        return MovedCells.of(self.tree, self.tables, self.unordered)
+        return MovedCells.from_tables(self.tree, self.tables, self.unordered)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class MovedCells:
     """The squared errors of the values of attributes whose marginals were counted."""
 
     @classmethod
-    def of(cls, tree: TreeEstimate, tables: Components, unordered: tuple[int, ...]) -> "MovedCells":
+    def from_tables(cls, tree: TreeEstimate, tables: Components, unordered: tuple[int, ...]) -> "MovedCells":
         """Move the total, then the 1-way and at last the 2-way tables of a tree's cube."""
         shape, cube = tree.shape, tree.cells()
         factors: dict[TableAxes, float] = {}
@@ -155,7 +155,7 @@ class MovedCells:
 
 @dataclass(frozen=True)
 class _HeldAgainst:
-    """A component of a cube, held against that of the tables: arrays of its shape but where said."""
+    """A component of a cube beside that of the marginals: arrays of its shape unless stated otherwise."""
 
     axes: TableAxes
     own: Floats
@@ -165,7 +165,7 @@ class _HeldAgainst:
     squares: Floats
     """The squared errors that the tree states."""
     factor: float = 1.0
-    """By what these must be raised to explain the departures; 0 if the tables have nothing to tell."""
+    """By what these must be raised to explain the departures; 0 if the marginals are uninformative."""
 
     @property
     def free(self) -> int:
@@ -173,7 +173,7 @@ class _HeldAgainst:
         return math.prod(max(extent - 1, 1) for extent in self.own.shape)
 
     def moved(self) -> Floats:
-        """Return the cube's component, moved as far as the tables know better."""
+        """Return the cube's component, moved as far as the marginals are more precise."""
         squares = self.factor * self.squares
         return centred(self.own + self.departures * squares / (squares + self.variance))
 
@@ -278,10 +278,11 @@ def _factor(held: _HeldAgainst) -> float:
 
 
 def _factors_of_own_counts(held: list[_HeldAgainst]) -> list[float]:
-    """Return the same of tables that the tree's own counts tell, all of one order together.
+    """Return the same for marginals of the tree's own counts, all of one order together.
 
-    Such tables tell the tree nothing but how far it contradicts them. Unless the tree is biased, what the two are apart
-    by has less than the variance of a table: what it has beyond that is bias, in the same proportion to each variance.
+    Such marginals add nothing but the degree to which the tree contradicts them. Unless the tree is biased, what the
+    two are apart by has less than the variance of a table: what it has beyond that is bias, in the same proportion to
+    each variance.
     """
     found = sum(float(np.sum(one.departures**2)) / one.variance for one in held)
     biased = max(found / max(sum(one.own.size for one in held), 1) - 1, 0.0)

@@ -1,10 +1,11 @@
 """Noisy tables over some axes of a cube, pooled by least squares, with the variance of every sum of their cells.
 
 A table over axes A is a sum of components, one for each subset B of A: what the values on B have to themselves, that no
-smaller subset tells. A component sums to zero along each of its axes. Components of different subsets are orthogonal
-and noise is alike in all cells of a table, so least squares estimates each of them by itself: it is the mean, weighted
-by precision, of what every table over B and more tells of it. A table over S whose cells have noise of variance v tells
-the component of B, after summing over the axes in S and not in B, with the variance v times their number of cells.
+smaller subset determines. A component sums to zero along each of its axes. Components of different subsets are
+orthogonal and noise is alike in all cells of a table, so least squares estimates each of them by itself: it is the
+mean, weighted by precision, of what every table over B and more tells of it. A table over S whose cells have noise of
+variance v tells the component of B, after summing over the axes in S and not in B, with the variance v times their
+number of cells.
 """
 
 import math
@@ -23,7 +24,7 @@ from dpcube.noise import noise_variances
 LEAST_AXES = 3
 """With fewer attributes a table over two of them is the cube, or one over each is what the tree predicts by already."""
 ALIKE = 0.1
-"""Cells whose variances differ by this part at most count as alike: a first look at boxes finds a few single cells."""
+"""Cells whose variances differ by this part at most count as alike: a pilot of boxes counts a few single cells."""
 TableAxes = tuple[int, ...]
 """Numbers of axes, ascending."""
 
@@ -38,7 +39,7 @@ class NoisyTable(NamedTuple):
 
 @dataclass(frozen=True)
 class Components:
-    """Components of a cube of a shape by subsets of its axes, and how precisely each is known.
+    """Components of a cube of a shape by subsets of its axes, and the precision of each.
 
     The covariance of the component of B is 1/precision times the centring along every axis of B: (1 - 1/n) on the
     diagonal of an axis of n cells, -1/n off it.
@@ -70,7 +71,7 @@ class Components:
         return Components(self.shape, values, precisions, self.of_tree | {()})
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], tables: Iterable[NoisyTable]) -> "Components":
+    def from_tables(cls, shape: tuple[int, ...], tables: Iterable[NoisyTable]) -> "Components":
         """Pool noisy tables by least squares."""
         sums: dict[TableAxes, Floats] = {}
         precisions: dict[TableAxes, float] = {}
@@ -101,7 +102,7 @@ class Components:
 
         A question weighs each cell by a product of one weight for each axis; `sums` and `squares`, shape (questions,
         axes), are the sums of its weights along each axis and of their squares. An axis all of whose weights are 1 does
-        not matter to the question; it is asked of the table over the others.
+        not matter to the question; it is answered by the marginal over the others.
         """
         asked, variances = asked_axes(self.shape, sums, squares), np.full(len(sums), np.inf)
         for axes in self.precisions:
@@ -120,7 +121,7 @@ class Components:
 
 
 def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
-    """Return every table over some axes that a transcript holds; a total drawn first is a count of the tree's root."""
+    """Return every marginal of a transcript; a total drawn first is a count of the tree's root."""
     found = [one for one in transcript.marginals if one.groups is None and not one.covers(transcript.shape)]
     found = [one for one in found if one not in transcript.totals]
     return tables_with_noise(found, transcript.epsilon_per_unit)
@@ -133,7 +134,7 @@ def tables_with_noise(counted: Sequence[Marginal], epsilon_per_unit: Fraction) -
 
 
 def axes_of_several(shape: tuple[int, ...]) -> list[int]:
-    """Return the axes of more than one cell: of others there is nothing to tell."""
+    """Return the axes of more than one cell: others have a single cell."""
     return [axis for axis, extent in enumerate(shape) if extent > 1]
 
 

@@ -1,4 +1,4 @@
-"""Iterative proportional fitting: a cube taken to tables over one and two attributes, and the independent cube."""
+"""Iterative proportional fitting of a cube to one- and two-way marginals, and the cube of independent attributes."""
 
 import numpy as np
 
@@ -7,8 +7,8 @@ from dpcube.models.marginals.components import Components, TableAxes, assembled,
 from dpcube.models.marginals.shrinkage import Departures, groups_by_size, signals
 
 
-def most_even_cube(tables: Components) -> Floats:
-    """Return the cube with the 1-way and 2-way tables that noisy ones tell, and nothing beyond pairs.
+def maximum_entropy_cube(tables: Components) -> Floats:
+    """Return the cube fitted to noisy one- and two-way marginals, without interactions beyond pairs.
 
     What a noisy 2-way table departs from independence by is taken for as much as is real (`shrinkage.py`).
     """
@@ -31,7 +31,7 @@ def most_even_cube(tables: Components) -> Floats:
 def independent_cube(ones: dict[TableAxes, Floats], shape: tuple[int, ...], total: float) -> Floats:
     """Return the cube of a total with given 1-way tables whose attributes are independent.
 
-    Along an axis without a table rows are spread evenly.
+    Along an axis without a marginal the cube is uniform.
     """
     cube: Floats = np.array(total)
     for axis, extent in enumerate(shape):

@@ -1,8 +1,8 @@
 """One-way marginals of a tree's estimate, moved towards those that were counted: by intervals or value by value.
 
-Where values have an order, a tree knows sums of neighbours better than single ones, whose errors cancel in them, and
-noise of counted values adds up. So of every interval of the halving of the attribute the difference of its halves is
-moved by itself. Values without an order are exchangeable, and each is moved by itself. How far is decided by the
+Where values have an order, a tree has more precise sums of neighbours than single values, whose errors cancel in them,
+and noise of counted values adds up. So of every interval of the halving of the attribute the difference of its halves
+is moved by itself. Values without an order are exchangeable, and each is moved by itself. How far is decided by the
 squared errors that the tree states and, by empirical Bayes, by how much of such departures is real (`shrinkage.py`).
 """
 
@@ -43,7 +43,7 @@ class OneWay:
 
     def by_intervals(self, total: float) -> "MovedValues":
         """Return the marginal of a given total, moved interval by interval, with the squared error of each value."""
-        cuts = Halvings.of(len(self.table))
+        cuts = Halvings.for_cells(len(self.table))
         sums = np.append(0.0, np.cumsum(self.departures))
         left, right = cuts.middle - cuts.low, cuts.high - cuts.middle
         of_left, of_right = sums[cuts.middle] - sums[cuts.low], sums[cuts.high] - sums[cuts.middle]
@@ -136,10 +136,10 @@ class Halvings:
     level: Ints
 
     @classmethod
-    def of(cls, cells: int) -> "Halvings":
+    def for_cells(cls, cells: int) -> "Halvings":
         """Return all intervals of two cells or more, the whole axis first; none of a single cell.
 
-        >>> Halvings.of(3).middle.tolist(), Halvings.of(3).level.tolist()
+        >>> Halvings.for_cells(3).middle.tolist(), Halvings.for_cells(3).level.tolist()
         ([1, 2], [0, 1])
         """
         found: list[tuple[Ints, ...]] = [(np.zeros(0, np.int64),) * 4]

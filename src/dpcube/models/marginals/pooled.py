@@ -31,7 +31,7 @@ def pooled_errors(
 
     A part w of the way from the tree's answer to the tables' leaves (1 - w)^2 of the one's squared error and w^2 of the
     other's, if they were measured apart. `own` are the squared errors by which the tree's components were moved, and
-    `factors` raise them. Tables that the tree's own counts tell have the same noise: then errors add up, and not their
+    `factors` raise them. Marginals of the tree's own counts have the same noise: then errors add up, and not their
     squares, and the raised ones are those of a bias besides.
     """
     of_tables = tables.question_variances(sums, squares)

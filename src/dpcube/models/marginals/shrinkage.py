@@ -1,4 +1,4 @@
-"""How much of a noisy departure is real: learnt from many departures of a kind, by empirical Bayes.
+"""Empirical Bayes shrinkage of noisy departures, with a prior estimated from many departures of one kind.
 
 A departure is a signal and noise. The signals of a group are taken for a mixture of normal laws of many scales, none
 included; how likely each scale is, is learnt from the group's departures by expectation maximisation. What is returned
@@ -16,12 +16,12 @@ SCALES: Floats = np.concatenate([[0.0], 2.0 ** np.arange(-1, 11)])
 NOISE_WEIGHTS: Floats = np.array([0.6, 0.4])
 NOISE_VARIANCES: Floats = np.array([0.62, 1.39]) ** 2
 """Two normal laws that together are close to Laplace's law of variance 1."""
-LARGEST_DEPARTURE = 2.0**14
-"""Departures farther off, in units of their noise, are real as nearly all of this one is; densities do not vanish."""
+MAX_DEPARTURE = 2.0**14
+"""Departures beyond so many units of their noise, nearly all real, are clipped, so that densities do not vanish."""
 PRIOR_CELLS = 4.0
 """Departures that what is learnt from all groups together counts for in each of them."""
 STEPS = 25
-FIRST_GROUP, GROWTH, MOST_GROUPS = 25, 2.5, 7
+FIRST_GROUP, GROWTH, MAX_SHRINKAGE_GROUPS = 25, 2.5, 7
 """Cells of the group of the largest expected counts; how many times as many each next one has; groups at most."""
 
 
@@ -37,7 +37,7 @@ def groups_by_size(expected: Floats) -> Ints:
     """Return a group of each cell, in the shape of the table: cells of like expected counts are of one group."""
     cells = expected.size
     edges: list[float] = []
-    while len(edges) < MOST_GROUPS and FIRST_GROUP * GROWTH ** len(edges) < cells / 2.4:
+    while len(edges) < MAX_SHRINKAGE_GROUPS and FIRST_GROUP * GROWTH ** len(edges) < cells / 2.4:
         edges.append(FIRST_GROUP * GROWTH ** len(edges))
     rank = np.empty(cells, np.int64)
     rank[np.argsort(-expected.ravel(), kind="stable")] = np.arange(cells)
@@ -51,7 +51,7 @@ def signals(departures: list[Departures]) -> list[Floats]:
 
 def posterior_signals(departures: list[Departures]) -> list[tuple[Floats, Floats]]:
     """Return the mean and the variance of the signal of each departure, given all of them."""
-    relative = [np.clip(one.apart / np.sqrt(one.variance), -LARGEST_DEPARTURE, LARGEST_DEPARTURE) for one in departures]
+    relative = [np.clip(one.apart / np.sqrt(one.variance), -MAX_DEPARTURE, MAX_DEPARTURE) for one in departures]
     even = np.full(len(SCALES), 1 / len(SCALES))
     prior = _learnt(_densities(np.concatenate([of_table.ravel() for of_table in relative])), even)
     found = []
@@ -73,7 +73,7 @@ def _densities(relative: Floats) -> Floats:
 
 
 def _learnt(densities: Floats, prior: Floats) -> Floats:
-    """Return how likely each scale is; `prior`, shape (scales,), is what is known beforehand."""
+    """Return the posterior of each scale; `prior` has shape (scales,)."""
     of_scale, weights = densities.sum(axis=1) + 1e-300, prior
     number = densities.shape[-1]
     for _ in range(STEPS):

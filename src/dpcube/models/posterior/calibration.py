@@ -48,7 +48,7 @@ from dpcube.queries import Workload
 
 PROBES, FEWEST_PROBES = 8, 2
 PROBED_COUNTS = 2**20
-"""Probes times counts stay about below this: a larger tree tells more with each probe."""
+"""Probes times counts stay about below this: a larger tree is more informative with each probe."""
 DERIVATIVE_STEP = 0.5
 """Noise of a probe in units of the noise that is there: small beside what it probes, large beside rounding."""
 
@@ -70,7 +70,7 @@ def measured_calibration(
     Arrays of shape (ranges,) over the pooled ranges: `apart` is what a linear unbiased estimate answers less what the
     estimate answers; `stated` and `measurement_only` are the variances that the estimate states, and that the measured
     counts would leave by themselves, without a prior. `linear_moves` and `moves`, shape (ranges, probes), are how far
-    made-up noise of the known law moves the linear estimate and the estimate.
+    simulated noise of the known law moves the linear estimate and the estimate.
     """
     squares = linear_moves**2
     linear_variance = squares.mean(axis=1)
@@ -96,7 +96,7 @@ class Probes:
     apart: Floats
     """The least-squares total of each node less the posterior's, shape (nodes,)."""
     linear_moves: Floats
-    """How far noise of the known law, made up anew for each probe, moves least squares: shape (nodes, probes)."""
+    """How far noise of the known law, simulated anew for each probe, moves least squares: shape (nodes, probes)."""
     posterior_moves: Floats
     """How far the same noise moves the posterior, shape (nodes, probes)."""
 
@@ -154,11 +154,11 @@ def calibrated_splits(posterior: Posterior, probes: Probes) -> Floats:
 
 
 FEWEST_ATTRIBUTES = 6
-"""With fewer, intervals hold as they are: learning from few tables would widen them by chance."""
-MOST_ASKED = 4
-"""Questions that ask of more attributes are taken to err as those that ask of so many."""
+"""With fewer, intervals are not calibrated: estimates from few tables would widen them by chance."""
+MAX_CALIBRATED_ATTRIBUTES = 4
+"""Queries on more attributes are assumed to have the errors of those on so many."""
 TABLES, CELLS = 8, 8
-"""So many tables are looked at for each number of attributes, and so many cells of each."""
+"""Marginals that are probed for each number of attributes, and cells of each."""
 
 
 def learnt_biases(
@@ -173,7 +173,7 @@ def learnt_biases(
     columns), `own_squares` the squared errors that the posterior states.
     """
     several = [axis for axis, extent in enumerate(shape) if extent > 1]
-    most = min(MOST_ASKED, len(several) - 1) if len(several) >= FEWEST_ATTRIBUTES else 0
+    most = min(MAX_CALIBRATED_ATTRIBUTES, len(several) - 1) if len(several) >= FEWEST_ATTRIBUTES else 0
     raised, beyond = [1.0], [0.0]
     for number in range(1, most + 1):
         cells = [some_cells(shape, axes) for axes in tables_over(several, number)]
@@ -210,7 +210,7 @@ def _beyond(tables: list[_Table]) -> float:
 
 
 def some_cells(shape: tuple[int, ...], axes: tuple[int, ...]) -> Workload:
-    """Return the ranges that some cells of a table over some axes count, evenly chosen."""
+    """Return the ranges that some cells of a table over some axes count, at regular places."""
     extents = tuple(shape[axis] for axis in axes)
     whole = math.prod(extents)
     places = np.unravel_index(np.linspace(0, whole - 1, min(whole, CELLS)).astype(np.int64), extents)
@@ -222,7 +222,7 @@ def some_cells(shape: tuple[int, ...], axes: tuple[int, ...]) -> Workload:
 
 
 def tables_over(axes: list[int], number: int) -> list[tuple[int, ...]]:
-    """Return some tables over so many of these axes, evenly chosen of all.
+    """Return some tables over so many of these axes, at regular places of the list.
 
     >>> tables_over([0, 2, 3], 2)
     [(0, 2), (0, 3), (2, 3)]

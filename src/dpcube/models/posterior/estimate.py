@@ -66,8 +66,8 @@ def fill_cells(
                     index[axis - 1] += 1
 
 
-MOST_PROBED = 2**22
-"""In cubes up to so many cells every answer is held against its counts; in larger ones none is, for that takes a table
+MAX_PROBED_CELLS = 2**22
+"""In cubes up to so many cells every answer is compared with its counts; in larger ones none is, for that takes a table
 of every cell for each probe."""
 
 
@@ -242,7 +242,7 @@ class TreeEstimate(CellwiseEstimate):
     @cached_property
     def _error_table(self) -> HalvingTable:
         variance = self.splits + self.uneven
-        return HalvingTable.of(self.tree, variance, self.measure, self._starts, of_total=self.of_total)
+        return HalvingTable.from_tree(self.tree, variance, self.measure, self._starts, of_total=self.of_total)
 
     @cached_property
     def _everything(self) -> AxisWeights:
@@ -326,7 +326,7 @@ class PosteriorEstimate(TreeEstimate):
 
     @cached_property
     def _probes(self) -> Probes:
-        """What `probed` returns: computed for the first error that is asked for, and kept. Values never need it."""
+        """What `probed` returns: computed for the first error, and cached. Values never need it."""
         return probed(self.posterior, self.measured, self.variance, self.whole)
 
     @cached_property
@@ -337,7 +337,7 @@ class PosteriorEstimate(TreeEstimate):
     @property
     def columns_apart(self) -> Floats:
         """Totals of the nodes by which biases are judged, `Probes.columns`; none of a cube that is too large."""
-        probed = self.doubting and math.prod(self.shape) <= MOST_PROBED
+        probed = self.doubting and math.prod(self.shape) <= MAX_PROBED_CELLS
         return self._probes.columns if probed else np.zeros((len(self.posterior.tree), 0))
 
     @cached_property

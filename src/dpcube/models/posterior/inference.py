@@ -89,7 +89,7 @@ def noise_along(lower: Ints, upper: Ints, variance: Floats, extent: int) -> Floa
 
 
 ORDINARY = 0.1
-"""Variance of the share of a half in other tables, before anything is known: about that of the posterior's guesses."""
+"""Variance of the share of a half in other tables, a priori: about that of the posterior's guesses."""
 RARE = 0.01
 """Departures that noise makes with a smaller chance are believed; and the evidence must be a hundred to one."""
 
@@ -110,7 +110,7 @@ class EvenTable(NamedTuple):
     """What variance departures of other tables would have besides, in parts of that."""
 
     @classmethod
-    def of(cls, tree: BoxTree, measured: Floats, variance: Floats) -> "EvenTable":
+    def from_measured(cls, tree: BoxTree, measured: Floats, variance: Floats) -> "EvenTable":
         """Hold the counts of a binary tree, and the variances of their noise, against an even table."""
         inner = np.flatnonzero(~tree.is_leaf)
         counts, noise = pooled_counts(tree, measured, variance)
@@ -169,7 +169,7 @@ SURELY_NEAR = (1e-9, 1e-9, 1e-9, 1 - 3e-9)
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is known of a tree's totals once its noisy counts are seen; arrays of shape (nodes,) but where said."""
+    """The posterior of a tree's totals given its noisy counts; arrays of shape (nodes,) unless stated otherwise."""
 
     tree: BoxTree
     totals: Floats
@@ -184,9 +184,9 @@ class Posterior:
     weights: Floats
     """How likely each guess of a split is a priori, by level of the tree: shape (levels, 4)."""
     pooled: Floats
-    """Variance of each node's total as its own and lower counts alone tell it."""
+    """Variance of each node's total given its own and lower counts alone."""
     even: bool = False
-    """Whether the table was held to be even (`EvenTable`): every cell has as many rows, but for chance."""
+    """Whether the table was assumed uniform (`EvenTable`): every cell has the same expected count."""
 
     @property
     def learnt(self) -> "Learnt":
@@ -246,11 +246,11 @@ def infer(
     the round before; the first may start from what was `learnt` of the same table with fewer counts. If `whole` is
     given, it is the total of the cube in place of what all counts together say, and sums and marginals that the counts
     contradict are corrected (`gather`, `moved_marginals`); those of the estimate `posterior` never
-    were. A table may be held to be `even`: yes, no, or None, if nothing in the counts contradicts it. With `evenly`
-    no marginals are learnt, so that time goes by nodes and not by the cells of their sides.
+    were. A table may be assumed uniform (`even`): yes, no, or with None if the counts do not contradict it. With
+    `evenly` no marginals are learnt, so that time goes by nodes and not by the cells of their sides.
     """
     if even is None:
-        even = EvenTable.of(tree, measured, variance).is_likely
+        even = EvenTable.from_measured(tree, measured, variance).is_likely
     start = axis_starts(tree.shape)
     level, pseudo = tree.levels, 2 * float(np.sqrt(variance.min()))
     if even:
@@ -285,8 +285,8 @@ def infer(
 
 
 def with_unseen_departures(posterior: Posterior, measured: Floats, variance: Floats) -> Posterior:
-    """Return a posterior of a table held to be even whose splits err by as much as the counts leave room for."""
-    apart, splits = EvenTable.of(posterior.tree, measured, variance), posterior.splits.copy()
+    """Return a posterior of a table assumed uniform whose split errors are as large as the counts allow."""
+    apart, splits = EvenTable.from_measured(posterior.tree, measured, variance), posterior.splits.copy()
     splits[apart.inner] += apart.unseen(splits[apart.inner])
     return replace(posterior, splits=splits)
 
@@ -315,11 +315,11 @@ def _prefix(marginals: Floats, shape: tuple[int, ...], start: Ints, pseudo: floa
 
 @dataclass(frozen=True)
 class UnseenInside(Posterior):
-    """A posterior whose leaves may hold all their rows at one place."""
+    """A posterior whose leaves may have all their rows in one cell."""
 
     @classmethod
-    def of(cls, posterior: Posterior) -> "UnseenInside":
-        """Return the same posterior with nothing known of the inside of its leaves."""
+    def from_posterior(cls, posterior: Posterior) -> "UnseenInside":
+        """Return the same posterior without any knowledge of the inside of its leaves."""
         return cls(**{one.name: getattr(posterior, one.name) for one in fields(Posterior)})
 
     @cached_property

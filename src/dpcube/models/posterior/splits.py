@@ -25,7 +25,7 @@ PSEUDO_SPLITS = 4.0
 """How many splits the prior of a level (that of the level above it) counts for when its weights are learnt."""
 LEARNING_STEPS = 10
 LEARNT_FROM = 4096
-"""A level's weights are learnt from about so many of its splits, evenly placed: more tell nothing more."""
+"""A level's weights are learnt from about so many of its splits, at regular places: more add no precision."""
 SHARPNESS = 2
 """Chances of the guesses are squared before they are averaged, between a posterior mean (1) and a median (large)."""
 LEAST_SHARE = 0.02
@@ -35,7 +35,7 @@ NEARLY_ALL = 0.03
 BULK = 0.7
 """Where on the likelihood of a sum its splits are weighed when the sum is near zero, in its standard deviations."""
 CONTRADICTED = 4.0
-"""A sum is held to be biased if counts are farther off than this many of their variances: two standard deviations.
+"""A sum is treated as biased if counts are farther off than this many of their variances: two standard deviations.
 
 With 1 or 2 of them ranges of sparse tables get worse (DPBench at 10^3 rows 30.0 and 29.6; with 4, 28.5; never, 27.8).
 Of a table of clumps with 87 rows a cell they are .84 of plain cells' with 1, .99 with 3, 1.00 with 4, and 1.83 never.
@@ -99,7 +99,7 @@ def gather(
     them first. Every leaf must be measured; `variance` is infinite where an inner node was not.
 
     Guesses of thousands of halves err the same way: where cells are faint, those that noise has lowered pass for empty,
-    those that it has raised do not. The message of a node is therefore held against least squares of the counts of it
+    those that it has raised do not. The message of a node is therefore compared with least squares of the counts of it
     and below it (`plain`, of variance `noise`: `tree_totals.pooled_counts`), which has no such bias but more noise.
     Farther off than `contradicted` variances, both count by the inverse of their mean squared error; infinity never
     corrects anything.
@@ -181,14 +181,14 @@ def divide(
     nearness: float,
     every: Ints,
     likelihood: Floats,
-    told: Ints,
+    informative: Ints,
 ) -> tuple[Floats, Floats, Floats]:
     """Downward pass: divide each node's total between its two halves, by their messages (`gather`) and the prior.
 
     Return each node's total, the variance of the split below it, and the variance of its total. Of each level's splits
-    one in `every` fills a row of `likelihood`: how well each guess explains it, and last how much it can tell; `told`
-    says of which level it is. `nearness` is the deviation of shares around predictions (`NEARNESS`); with 0, rows fall
-    independently, each with the predicted share.
+    one in `every` fills a row of `likelihood`: how well each guess explains it, and last how informative it is;
+    `informative` says of which level it is. `nearness` is the deviation of shares around predictions (`NEARNESS`); with
+    0, rows fall independently, each with the predicted share.
     """
     nodes, filled, passed, explained = len(end), 0, np.zeros_like(every), np.zeros(GUESSES + 1)
     total, split, variance = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
@@ -214,7 +214,7 @@ def divide(
                 explained,
             )
             if passed[level[node]] % every[level[node]] == 0:
-                likelihood[filled], told[filled] = explained, level[node]
+                likelihood[filled], informative[filled] = explained, level[node]
                 filled += 1
             passed[level[node]] += 1
         total[left], total[right] = part, top - part
@@ -240,7 +240,7 @@ def _split(
 ) -> tuple[float, float]:
     """Return the posterior mean and variance of the left half, given the total `top` and the messages of both halves.
 
-    Fill in the row of `likelihood`: how well each guess explains the split, and last how much the split can tell.
+    Fill in the row of `likelihood`: how well each guess explains the split, and last how informative the split is.
     """
     wide = spread_left + spread_right
     middle = mean_left + (top - mean_left - mean_right) * spread_left / wide
@@ -288,9 +288,9 @@ def learn(level: Ints, likelihood: Floats, weights: Floats) -> None:
                 row, whole = weights[level[node]], 0.0
                 for guess in range(GUESSES):
                     whole += likelihood[node, guess] * row[guess]
-                told = likelihood[node, GUESSES] / whole
+                informative = likelihood[node, GUESSES] / whole
                 for guess in range(GUESSES):
-                    counts[level[node], guess] += told * likelihood[node, guess] * row[guess]
+                    counts[level[node], guess] += informative * likelihood[node, guess] * row[guess]
         above = np.array(PRIOR)
         for row_level in range(levels):
             row = counts[row_level] + PSEUDO_SPLITS * above

@@ -19,7 +19,7 @@ from dpcube.queries import CountingQueries, Workload
 from dpcube.trees.cut_tree import CutTree
 from dpcube.trees.tree import BoxTree
 
-MOST_LAID_OUT = 2**20
+MAX_NUMPY_CELLS = 2**20
 """Cells that are laid out by NumPy, in a few arrays as long; more are filled by a compiled loop."""
 
 
@@ -65,7 +65,7 @@ class StoredTree(TreeEstimate):
 
     def cells(self) -> Floats:
         """Return the estimated count of every cell, in the shape of the cube."""
-        if np.prod(self.shape, dtype=float) > MOST_LAID_OUT:
+        if np.prod(self.shape, dtype=float) > MAX_NUMPY_CELLS:
             return super().cells()
         return laid_out(self.cuts, self.totals, self.measure, self._starts)
 

@@ -1,11 +1,10 @@
 """The root total, by complete sets of counts whose selection did not depend on their own noise.
 
-A strategy that looks on where counts are large keeps what noise has raised and parts it further, so what all its counts
-together say of the total is a little too large. The sum of boxes that fill the cube and were counted in one go does not
-suffer from that, for its noise came after the boxes were chosen: the count of the whole, the first look, every cell or
-every box of a level, and last the boxes that fit best. The mean of these sums, weighted by precision, is unbiased, and
-its variance is known. It is the total of an estimate, alone: all counts together would say little more (these are among
-them), and what they say besides is biased.
+Adaptive refinement continues where counts are large, so it favours counts that noise has raised, and the pooled total
+of all counts has a positive bias. The sum of boxes that partition the cube and were counted in one call is unbiased,
+because its noise was drawn after the boxes were selected: the count of the whole, the pilot, every cell or every box of
+a level, and last the final boxes. The mean of these sums, weighted by precision, is unbiased with a known variance. It
+alone is the total of an estimate: all counts together would add little (these are among them), and with a bias.
 """
 
 from fractions import Fraction

@@ -21,12 +21,12 @@ from dpcube import __version__
 from dpcube.core.caches import cache_folder, is_ours
 from dpcube.core.files import PART, is_special, place_beside
 
-MOST_BYTES = 2**29
-MOST_ENTRIES = 64
+MAX_CACHE_BYTES = 2**29
+MAX_CACHE_ENTRIES = 64
 ENDING = ".kept"
 _A_DAY = 86_400.0
 _DIGEST = 32
-LARGEST_COUNTED = 2**30
+MAX_COUNTED_BYTES = 2**30
 
 
 def read_entry(folder: Path, key: str) -> memoryview | None:
@@ -38,9 +38,9 @@ def read_entry(folder: Path, key: str) -> memoryview | None:
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         with os.fdopen(os.open(_place(folder, key), flags), "rb") as file:
             found = os.fstat(file.fileno())
-            if not S_ISREG(found.st_mode) or not is_ours(found) or found.st_size > MOST_BYTES:
+            if not S_ISREG(found.st_mode) or not is_ours(found) or found.st_size > MAX_CACHE_BYTES:
                 return None
-            content = memoryview(file.read(MOST_BYTES))
+            content = memoryview(file.read(MAX_CACHE_BYTES))
         if content[:_DIGEST] == _digest(key, content[_DIGEST:]):
             with suppress(OSError):
                 os.utime(_place(folder, key))  # what was used last is cleared away last
@@ -50,7 +50,7 @@ def read_entry(folder: Path, key: str) -> memoryview | None:
 
 def write_entry(folder: Path, key: str, content: bytes) -> None:
     """Keep bytes under a key, if that can be done, and clear away what was not used for longest if it is too much."""
-    if len(content) > MOST_BYTES // 4:
+    if len(content) > MAX_CACHE_BYTES // 4:
         return
     part = place_beside(_place(folder, key))
     with suppress(OSError, ValueError):
@@ -89,7 +89,7 @@ def _clear(folder: Path) -> None:
     size = 0
     for number, (_, taken, path) in enumerate(sorted(entries, reverse=True)):
         size += taken
-        if number >= MOST_ENTRIES or size > MOST_BYTES:
+        if number >= MAX_CACHE_ENTRIES or size > MAX_CACHE_BYTES:
             with suppress(OSError):
                 path.unlink()
 
@@ -102,7 +102,7 @@ def key_of(digest: str, what: str) -> str:
 def digest_of(path: Path) -> str | None:
     """Return the SHA-256 of a file's bytes; None if it is no plain file, or too large a one to be worth it."""
     try:
-        if is_special(path) or path.stat().st_size > LARGEST_COUNTED:
+        if is_special(path) or path.stat().st_size > MAX_COUNTED_BYTES:
             return None
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from dpcube.core.domain import Attribute, Domain, Integer
 from dpcube.datasets import adult_domain, adult_table
-from dpcube.models.marginals import MOST_FITTED
+from dpcube.models.marginals import MAX_FITTED_CELLS
 from dpcube.research.classification.task import Task
 
 TARGET, POSITIVE = "income", ">50K"
@@ -51,7 +51,7 @@ def cube_by_rule() -> Domain:
     offered = [binned.get(one.name, one) for one in whole.attributes if one.name not in LEFT_OUT]
     taken, cells = {TARGET}, whole[TARGET].size
     for one in sorted(offered, key=lambda one: one.size):
-        if one.name not in taken and cells * one.size <= MOST_FITTED:
+        if one.name not in taken and cells * one.size <= MAX_FITTED_CELLS:
             taken.add(one.name)
             cells *= one.size
     return Domain([one for one in offered if one.name in taken])

@@ -25,7 +25,7 @@ from dpcube.research.kept_runs import code_digest, keep_lines, kept_lines, seed_
 from dpcube.research.processes import TaskOutcome, in_limited_processes
 from dpcube.research.rivals import LISTED, Listed, OfStrategy, rival_of
 from dpcube.strategies import strategy_of
-from dpcube.strategies.outside import in_one_line
+from dpcube.strategies.external import in_one_line
 from dpcube.testing import SeededNoise
 
 COMPARED_CONFIDENCE = 0.95

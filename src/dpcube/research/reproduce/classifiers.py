@@ -64,7 +64,7 @@ def data_of(names: tuple[str, ...]) -> Data:
     target = Category(TARGET, sorted(whole[TARGET].labels()))
     domain = Domain([*whole.project(names).attributes, target])
     train, test = (whole_rows(table) for table in official_split())
-    features = Features.of(domain, TARGET)
+    features = Features.from_domain(domain, TARGET)
     truth = np.array([features.classes.tolist().index(value) for value in test[TARGET].to_pylist()])
     return domain, count(train, domain), features.cells(test), truth
 

@@ -19,7 +19,7 @@ from dpcube.measurements import BoxCounts, Transcript
 from dpcube.strategies.rivals.levels import BoxLevel, parted, peak_bytes_of_tree, root_level, tree_of_levels
 from dpcube.strategies.strategy import Parameter
 
-MOST_DESERVED = 2.0**62
+MAX_GRID_BOXES = 2.0**62
 """No more boxes than this are ever deserved, whatever the rows hold: far more than a cube has cells."""
 
 
@@ -133,7 +133,7 @@ def deserved_boxes(rows: Ints, rate: float, shape: tuple[int, ...]) -> Floats:
     rows, in proportion to which it errs: N m^(-1/d). The sum is least for such a number; in 2-D it is N epsilon/c.
     """
     axes = _axes(shape)
-    deserved: Floats = np.minimum(np.maximum(rows * rate, 1.0) ** (2 * axes / (axes + 2)), MOST_DESERVED)
+    deserved: Floats = np.minimum(np.maximum(rows * rate, 1.0) ** (2 * axes / (axes + 2)), MAX_GRID_BOXES)
     return deserved
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dpcube.core.counter import NoisyCounter
 from dpcube.measurements import Transcript
-from dpcube.strategies.rivals.hierarchical import MOST_BRANCHING, Hierarchical
+from dpcube.strategies.rivals.hierarchical import MAX_BRANCHING, Hierarchical
 from dpcube.strategies.strategy import Parameter
 
 FLAT = 3
@@ -49,7 +49,7 @@ def best_branching(shape: tuple[int, ...]) -> int:
     if len(sides) in (0, 1):
         return _least(sides[0] if sides else 2, lambda b, h: (b - 1) * h**3 - 2 * (b + 1) * h**2 / 3)
     if len(sides) >= FLAT:
-        return min(max(sides), MOST_BRANCHING)
+        return min(max(sides), MAX_BRANCHING)
     return _least(math.isqrt(math.prod(sides)), lambda b, h: b * h**2)
 
 
@@ -64,7 +64,7 @@ def _root(side: int, levels: int) -> int:
     branching: int = max(2, math.floor(side ** (1 / levels)) - 1)
     while branching**levels < side:
         branching += 1
-    return min(branching, MOST_BRANCHING)
+    return min(branching, MAX_BRANCHING)
 
 
 def _levels(side: int, branching: int) -> int:

@@ -28,7 +28,7 @@ from dpcube.strategies.rivals.levels import (
 from dpcube.strategies.strategy import Parameter
 
 Order = Literal["boxes", "row-major", "hilbert"]
-MOST_BRANCHING = 2**20
+MAX_BRANCHING = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +49,9 @@ class Hierarchical:
             msg = f"strategy {self.name}: order must be 'boxes', 'row-major' or 'hilbert', got {self.order!r}"
             raise InputError(msg)
         is_power = self.branching & (self.branching - 1) == 0
-        if not 2 <= self.branching <= MOST_BRANCHING or (self.order == "hilbert" and not is_power):
+        if not 2 <= self.branching <= MAX_BRANCHING or (self.order == "hilbert" and not is_power):
             allowed = "a power of two from 2" if self.order == "hilbert" else "from 2"
-            msg = f"strategy {self.name}: branching must be {allowed} to {MOST_BRANCHING}, got {self.branching!r}"
+            msg = f"strategy {self.name}: branching must be {allowed} to {MAX_BRANCHING}, got {self.branching!r}"
             raise InputError(msg)
 
     def parameters(self) -> dict[str, Parameter]:

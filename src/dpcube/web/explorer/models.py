@@ -11,14 +11,14 @@ import numpy as np
 from dpcube.core.arrays import Floats
 from dpcube.models import Estimate
 from dpcube.models.arrays import Arrays
-from dpcube.models.errors.biases import BIAS, LARGEST_NOISE, ODD, ODD_BIAS
+from dpcube.models.errors.biases import BIAS, MAX_NOISE, OUTLIER_BIAS, OUTLIERS
 from dpcube.models.errors.walks import COVERED
 from dpcube.noise.single import noise_variance
 from dpcube.noise.sums import dl_sum_quantile
 
 PAGE_KINDS = ("tree", "balanced", "boxes")
 """Kinds of written estimates from which the page answers with errors."""
-CONSTANTS = {"covered": COVERED, "bias": BIAS, "oddBias": ODD_BIAS, "odd": ODD, "largestNoise": LARGEST_NOISE}
+CONSTANTS = {"covered": COVERED, "bias": BIAS, "oddBias": OUTLIER_BIAS, "odd": OUTLIERS, "largestNoise": MAX_NOISE}
 
 
 class PageModel(NamedTuple):

@@ -1,6 +1,6 @@
-"""The tree as it is counted: what was counted of its nodes so far, and what each can still pay.
+"""A tree of boxes under adaptive refinement: its nodes, their noisy counts, and the units that each has left.
 
-Enters: a counter and the order of cuts, which are public. Leaves: a tree of halves with noisy counts of its nodes.
+The counter and the order of the cuts are public; the tree grows by halving boxes in that order.
 """
 
 import math
@@ -18,34 +18,37 @@ from dpcube.models.posterior import Learnt, Posterior, infer
 from dpcube.trees.halving import CutOrder, halve, most_nodes
 from dpcube.trees.tree import BoxTree
 
-LOOK_ROUNDS = 1
-"""Rounds of inference after each look: each starts from what the one before has learnt."""
-MOST_NODES = 2**22
-"""The tree grows to about so many nodes; where more boxes are worth a look, those worth most are looked into.
+REFINEMENT_ROUNDS = 1
+"""Rounds of inference after each level: each starts from the parameters that the one before has estimated."""
+MAX_NODES = 2**22
+"""About the number of nodes to which the tree grows; if more boxes meet the split criterion, the best are refined.
 
-Cubes of up to two million cells never come there. It bounds the memory of a release whatever the domain.
+Cubes of up to two million cells never reach it. It bounds the memory of a release whatever the domain.
 """
 SPARE = 2**8
-"""Nodes by which the tree may exceed that: one box is looked into whatever there is."""
+"""Nodes by which the tree may exceed that: one box is always refined."""
 ROOT = np.zeros(1, np.int64)
 
 
 def largest_tree(shape: tuple[int, ...]) -> int:
-    """Return how many nodes a tree of a shape may come to have: two for each cell, unless that is too many."""
-    return min(2 * math.prod(shape), MOST_NODES + SPARE)
+    """Return the maximal number of nodes of a tree of a shape: two for each cell, or `MAX_NODES` and a margin."""
+    return min(2 * math.prod(shape), MAX_NODES + SPARE)
 
 
 @dataclass(slots=True)
-class Seen:
-    """The tree so far and the counts of its nodes. `whole` is what the tree may spend on each cell."""
+class PartialTree:
+    """A tree that is still refined, with the noisy counts of its nodes.
+
+    `whole` is the number of units that the tree may spend on each cell.
+    """
 
     counter: NoisyCounter
     order: CutOrder
     whole: int = BUDGET_UNITS
     evenly: bool = False
-    """Whether axes are so long that the posterior learns no marginals of them."""
-    most: int = field(default_factory=lambda: MOST_NODES)
-    """The nodes to which the tree grows, about."""
+    """Whether axes are so long that the posterior estimates no marginals of them."""
+    most: int = field(default_factory=lambda: MAX_NODES)
+    """The approximate number of nodes to which the tree grows."""
     tree: BoxTree = field(init=False)
     left: Ints = field(init=False)
     """The units that the poorest cell of each node has left."""
@@ -56,14 +59,14 @@ class Seen:
         self.tree = BoxTree.uncut(self.counter.shape)
         self._settle()
 
-    def on(self, counter: NoisyCounter) -> "Seen":
-        """Return the same with another counter for whatever is counted from now on."""
-        other = Seen(counter, self.order, self.whole, self.evenly, self.most)
+    def on(self, counter: NoisyCounter) -> "PartialTree":
+        """Return a copy whose further counts come from another counter."""
+        other = PartialTree(counter, self.order, self.whole, self.evenly, self.most)
         other.tree, other.left, other.rows, other.learnt = self.tree, self.left, list(self.rows), self.learnt
         return other
 
     def set_aside(self, units: int) -> None:
-        """Leave so many units of each cell to other counts than the tree's."""
+        """Reserve units of each cell for other measurements than the tree's."""
         self.whole -= units
         self._settle()
 
@@ -72,7 +75,7 @@ class Seen:
         return int(share * self.whole)
 
     def count(self, nodes: Ints, units: Ints) -> None:
-        """Have nodes counted; no two of them overlap."""
+        """Measure disjoint nodes."""
         if len(nodes) == 0:
             return
         boxes = self.tree.boxes(nodes)
@@ -80,7 +83,7 @@ class Seen:
         self._settle()
 
     def count_total(self, share: Fraction) -> None:
-        """Have the whole table counted with what it takes to have spent a share on it."""
+        """Measure the total, so that its measurements together have had a share of the budget."""
         units = self.share_units(share) - sum(int(units[nodes == 0].sum()) for nodes, _, units in self.rows)
         if units > 0:
             self.count(ROOT, np.array([units]))
@@ -103,24 +106,24 @@ class Seen:
             self._settle()
 
     def affordable(self, active: Ints, level: int) -> Ints:
-        """Return the first of some nodes, as many as may be cut down to a level."""
+        """Return the first nodes, as many as may be refined down to a level without exceeding `most` nodes."""
         cuts = max(level - int(self.tree.levels[active].min()), 0)
         nodes = np.cumsum(most_nodes(self.tree.sizes[active], cuts))
         return active[: max(int(np.searchsorted(nodes, self.most - len(self.tree), side="right")), 1)]
 
     def total(self) -> float:
-        """Return what the counts of the whole table say of it."""
+        """Return the pooled noisy count of the whole table."""
         return float(self.counts().by_node(self.counter.epsilon_per_unit)[0][0])
 
     def counts(self) -> BoxCounts:
-        """Return everything counted."""
+        """Return all measurements of the tree."""
         node, counts, units = (np.concatenate(columns) for columns in zip(*self.rows, strict=True))
         return BoxCounts(self.tree, node, counts, units)
 
     def posterior(self) -> Posterior:
-        """Return what the counts say of every node."""
+        """Return the posterior of every node given the counts so far."""
         measured = self.counts().by_node(self.counter.epsilon_per_unit)
-        found = infer(self.tree, *measured, rounds=LOOK_ROUNDS, learnt=self.learnt, even=None, evenly=self.evenly)
+        found = infer(self.tree, *measured, rounds=REFINEMENT_ROUNDS, learnt=self.learnt, even=None, evenly=self.evenly)
         if not found.even:
             self.learnt = found.learnt
         return found

@@ -1,6 +1,6 @@
-"""A strategy from outside, with what it leaves out supplied and what it says checked, before anything is spent.
+"""Adapter of a strategy that is not built in: any object with a name and `run` becomes a `FittedStrategy`.
 
-Enters: any object with a name and `run`. Leaves: a `FittedStrategy`, or one line that says what is missing.
+Optional methods that it lacks get defaults, and the values of the others are checked before anything is spent.
 """
 
 import math
@@ -15,11 +15,11 @@ from dpcube.measurements import Transcript
 from dpcube.strategies.marginals import peak_bytes_of_tables
 from dpcube.strategies.strategy import STARTING, OfCells, Parameter, Strategy
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outside(OfCells):
+class ExternalStrategy(OfCells):
     """A strategy that is not built in."""
 
     strategy: Strategy
@@ -30,28 +30,28 @@ class Outside(OfCells):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", _name_of(self.strategy))
-        with _told(f"strategy '{self.name}': its parameters() failed"):
+        with _as_input_error(f"strategy '{self.name}': its parameters() failed"):
             object.__setattr__(self, "chosen", _parameters_of(self.strategy, self.name))
 
-    def for_domain(self, domain: Domain) -> "Outside":
+    def for_domain(self, domain: Domain) -> "ExternalStrategy":
         """Return the strategy fitted to a domain: once, if it can be."""
         fit = getattr(self.strategy, "for_domain", None)
         if fit is None or self.is_fitted:
             return self
-        with _told(f"strategy '{self.name}': its for_domain() failed"):
+        with _as_input_error(f"strategy '{self.name}': its for_domain() failed"):
             fitted = fit(domain)
-        return Outside(fitted, is_fitted=True)
+        return ExternalStrategy(fitted, is_fitted=True)
 
     def parameters(self) -> dict[str, Parameter]:
         """Return its parameters."""
         return dict(self.chosen)
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
-        """Return the memory that it announces, or that of the largest tree a strategy is likely to make."""
+        """Return its own `peak_bytes`, or the memory of the largest tree that a strategy is likely to make."""
         announced = getattr(self.strategy, "peak_bytes", None)
         if announced is None:
             return usual_peak_bytes(shape)
-        with _told(f"strategy '{self.name}': its peak_bytes() failed"):
+        with _as_input_error(f"strategy '{self.name}': its peak_bytes() failed"):
             needed = announced(shape)
         if not isinstance(needed, int) or isinstance(needed, bool) or needed < 0:
             msg = f"strategy '{self.name}': its peak_bytes() must be a whole number of bytes, got {needed!r:.50}"
@@ -61,7 +61,7 @@ class Outside(OfCells):
     def run(self, counter: NoisyCounter) -> Transcript:
         """Measure, and check that the transcript is of this cube and this noise.
 
-        Of a failure only its kind is told: what it says may quote noisy counts, which were not released.
+        Of an exception only the type is shown: its text may quote noisy counts, which were not released.
         """
         try:
             found = self.strategy.run(counter)
@@ -83,9 +83,9 @@ class Outside(OfCells):
 
 
 def usual_peak_bytes(shape: tuple[int, ...]) -> int:
-    """Return the memory of a tree of two nodes for every cell, its bounds and all that a posterior tells of a node.
+    """Return the memory of a tree of two nodes for every cell, with the bounds and the posterior of each.
 
-    It is what `Adaptive.peak_bytes` would be if its tree had no bound and it chose no plan.
+    It is what `Adaptive.peak_bytes` would be if its tree had no bound and it selected no plan.
     """
     cells, axes = math.prod(shape), len(shape)
     of_nodes = 2 * cells * max(200 + 16 * axes, 140 + 32 * axes)
@@ -97,8 +97,8 @@ def _name_of(strategy: object) -> str:
         msg = f"{strategy.__name__} is a class; a strategy is an object of it: {strategy.__name__}()"
         raise InputError(msg)
     name = getattr(strategy, "name", None)
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-        msg = f"a strategy must have a name, a text of up to {LONGEST_NAME} characters; {_kind(strategy)} has none"
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+        msg = f"a strategy must have a name, a text of up to {MAX_NAME_LENGTH} characters; {_kind(strategy)} has none"
         raise InputError(msg)
     if not callable(getattr(strategy, "run", None)):
         msg = f"strategy '{name}' must have a method run(counter) that returns a Transcript; {_kind(strategy)} has none"
@@ -119,8 +119,8 @@ def _parameters_of(strategy: object, name: str) -> dict[str, Parameter]:
     for key, value in given.items():
         if not isinstance(key, str) or not _is_plain(value):
             msg = (
-                f"strategy '{name}': its parameter '{key}' is no text, number, truth value or None, so a release "
-                "cannot hold it; give it a method parameters() that returns a dict of such"
+                f"strategy '{name}': its parameter '{key}' is no text, number, truth value or None, so it "
+                "cannot be stored in a release; add a method parameters() that returns a dict of such values"
             )
             raise InputError(msg)
     return dict(given)
@@ -140,8 +140,8 @@ def _is_plain(value: object) -> bool:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Tell a fault of code from outside in one line; no row has been read by then."""
+def _as_input_error(what: str) -> Iterator[None]:
+    """Raise an exception of external code as an InputError of one line; no row has been read by then."""
     try:
         yield
     except DpcubeError:
@@ -152,10 +152,10 @@ def _told(what: str) -> Iterator[None]:
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return the kind of an error and what it says, in one line.
+    """Return the type and the text of an exception in one line.
 
     >>> in_one_line(ValueError("no such      thing"))
     'ValueError: no such thing'
     """
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}"[:500] if said else type(error).__name__
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:500] if text else type(error).__name__

@@ -1,8 +1,8 @@
-"""Made-up tables on the declared domain, in place of the one that nobody may look at.
+"""Distributions of simulated tables on a declared domain, from public facts only.
 
-Enters: public facts (axes, roughly how many rows). Leaves: counts of every cell of a few tables of different character.
-A data-dependent strategy errs differently on each; the private table is hoped to lie among them. Each is a mixture of
-products of marginals: ordered attributes get smooth ones, categories Zipf's weights in an arbitrary order.
+A data-dependent strategy has different errors on each of them, and the private table is hoped to lie among them. Each
+distribution is a mixture of products of marginals: ordered attributes get smooth ones, categories Zipf's weights in an
+arbitrary order.
 """
 
 from collections.abc import Callable
@@ -21,43 +21,43 @@ OWN_SHARE = 0.01
 CLUSTERS = 6
 
 
-def even(axes: Axes, generator: np.random.Generator) -> Mixture:  # noqa: ARG001 (every stand-in is called alike)
-    """Spread the rows evenly over all cells."""
+def even(axes: Axes, generator: np.random.Generator) -> Mixture:  # noqa: ARG001 (all distributions have one signature)
+    """Return the uniform distribution over all cells."""
     return [(1.0, [_marginal(axis, np.ones(axis.bins)) for axis in axes])]
 
 
 def smooth(axes: Axes, generator: np.random.Generator) -> Mixture:
-    """Raise one broad hill, as of ages or incomes."""
+    """Return one broad peak, as of ages or incomes."""
     return [(1.0, [_hill(axis, generator, narrow=0.15, wide=0.3) for axis in axes])]
 
 
 def clustered(axes: Axes, generator: np.random.Generator) -> Mixture:
-    """Raise a few narrow hills with nothing between them: attributes depend on each other."""
+    """Return a few narrow peaks with nothing between them, so that attributes are dependent."""
     weights = generator.dirichlet(np.full(CLUSTERS, 2.0))
     return [(float(w), [_hill(axis, generator, narrow=0.01, wide=0.06) for axis in axes]) for w in weights]
 
 
 def cornered(axes: Axes, generator: np.random.Generator) -> Mixture:
-    """Fill one corner and leave the rest empty, as when bounds are declared generously."""
+    """Return one occupied corner, as when bounds are declared generously."""
     return [(1.0, [_decaying(axis, generator) for axis in axes])]
 
 
 def heavy_tailed(axes: Axes, generator: np.random.Generator) -> Mixture:
-    """Put most rows in few cells and the others in a long tail."""
+    """Return most rows in few cells and the others in a long tail."""
     return [(1.0, [_ranked(axis, generator, power=1.5) for axis in axes])]
 
 
 def spiky(axes: Axes, generator: np.random.Generator) -> Mixture:
-    """Heap half of the rows of a hill on a few values of each ordered attribute, as on 40 hours or on round sums."""
+    """Return a peak with half of its rows on a few values of each ordered attribute, such as 40 hours or round sums."""
     return [(1.0, [_heaped(axis, generator) for axis in axes])]
 
 
 def concentrated(axes: Axes, generator: np.random.Generator) -> Mixture:
-    """Give nine rows in ten one and the same value of each attribute, as of most gains (none) or countries (here)."""
+    """Return nine rows in ten with one and the same value of each attribute, as most gains are 0."""
     return [(1.0, [_mostly_one(axis, generator) for axis in axes])]
 
 
-STAND_INS: dict[str, Callable[[Axes, np.random.Generator], Mixture]] = {
+DISTRIBUTIONS: dict[str, Callable[[Axes, np.random.Generator], Mixture]] = {
     "even": even,
     "smooth": smooth,
     "clustered": clustered,
@@ -68,11 +68,11 @@ STAND_INS: dict[str, Callable[[Axes, np.random.Generator], Mixture]] = {
 }
 
 
-def made_up_counts(name: str, axes: Axes, *, rows: float, seed: int) -> NDArray[np.int64]:
-    """Return the counts of one made-up table of about `rows` rows; a seed repeats it."""
-    generator = np.random.default_rng([seed, list(STAND_INS).index(name)])
+def simulated_counts(name: str, axes: Axes, *, rows: float, seed: int) -> NDArray[np.int64]:
+    """Return the counts of one simulated table of about `rows` rows; a seed repeats it."""
+    generator = np.random.default_rng([seed, list(DISTRIBUTIONS).index(name)])
     expected = np.zeros(shape_of(axes))
-    for weight, marginals in STAND_INS[name](axes, generator):
+    for weight, marginals in DISTRIBUTIONS[name](axes, generator):
         expected += rows * weight * reduce(np.multiply.outer, marginals)
     return generator.poisson(expected)
 
@@ -91,7 +91,7 @@ def _hill(axis: PlannedAxis, generator: np.random.Generator, *, narrow: float, w
 
 
 def _ranked(axis: PlannedAxis, generator: np.random.Generator, *, power: float) -> Floats:
-    """Weights 1/rank^power; the order of an unordered attribute's values says nothing about their ranks."""
+    """Weights 1/rank^power; the ranks of an unordered attribute's values are a random permutation."""
     weights: Floats = np.arange(1.0, axis.bins + 1) ** -power
     return _marginal(axis, weights if axis.ordered else generator.permutation(weights))
 

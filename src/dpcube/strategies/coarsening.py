@@ -1,7 +1,7 @@
-"""Cells of one attribute put into groups: a noisy count of each enters, the number of each cell's group leaves.
+"""Coarsening of an attribute by its noisy marginal: groups of cells whose counts stand out of the noise.
 
-What is counted with other attributes is counted in groups, so that each holds enough rows to be told from noise. Cells
-next to each other go together where they have an order, rare ones otherwise.
+Marginals over several attributes count groups of cells, so that each group has enough rows to stand out of the noise.
+Neighbouring cells are grouped where cells have an order, rare ones otherwise.
 """
 
 import numpy as np
@@ -10,12 +10,12 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.models.non_negative import non_negative
 
 
-def groups_of_cells(noisy: Floats, *, ordered: bool, most: int, least: float) -> Ints:
-    """Return the group of each cell; about `most` groups, each of `least` rows or more as far as can be told.
+def coarsened_cells(noisy: Floats, *, ordered: bool, most: int, least: float) -> Ints:
+    """Return the group of each cell: about `most` groups, each with an estimated count of `least` rows or more.
 
-    >>> groups_of_cells(np.array([1.0, 2.0, 90.0, 40.0, 1.0, 3.0]), ordered=True, most=3, least=5.0)
+    >>> coarsened_cells(np.array([1.0, 2.0, 90.0, 40.0, 1.0, 3.0]), ordered=True, most=3, least=5.0)
     array([0, 0, 1, 2, 2, 2])
-    >>> groups_of_cells(np.array([1.0, 60.0, 2.0, 40.0]), ordered=False, most=3, least=5.0)
+    >>> coarsened_cells(np.array([1.0, 60.0, 2.0, 40.0]), ordered=False, most=3, least=5.0)
     array([2, 0, 2, 1])
     """
     counts = non_negative(noisy)
@@ -24,16 +24,16 @@ def groups_of_cells(noisy: Floats, *, ordered: bool, most: int, least: float) ->
     return _neighbours(counts, max(float(counts.sum()) / most, least)) if ordered else _rare(counts, most, least)
 
 
-def groups_beside_large_cells(noisy: Floats, *, ordered: bool, most: int, least: float) -> Ints:
-    """Return the group of each cell: those that hold much are alone, and the rest is put into as many as are left.
+def coarsened_beside_large_cells(noisy: Floats, *, ordered: bool, most: int, least: float) -> Ints:
+    """Return the group of each cell: cells of large count are alone, the others share the remaining groups.
 
-    Where nearly all rows are in one cell (no gain, no loss), what tells classes apart is in the others.
+    Where nearly all rows are in one cell (no gain, no loss), classes differ in the others.
 
-    >>> groups_beside_large_cells(np.array([900.0, 10, 20, 30, 10, 10]), ordered=True, most=4, least=5.0)
+    >>> coarsened_beside_large_cells(np.array([900.0, 10, 20, 30, 10, 10]), ordered=True, most=4, least=5.0)
     array([0, 1, 1, 2, 3, 3])
     """
     if not ordered or len(noisy) <= 2:
-        return groups_of_cells(noisy, ordered=ordered, most=most, least=least)
+        return coarsened_cells(noisy, ordered=ordered, most=most, least=least)
     counts = non_negative(noisy)
     large, wanted = np.zeros(len(counts), np.bool_), max(float(counts.sum()) / most, least)
     while (more := large | (counts >= wanted)).sum() > large.sum():
@@ -43,15 +43,15 @@ def groups_beside_large_cells(noisy: Floats, *, ordered: bool, most: int, least:
 
 
 def _neighbours(counts: Floats, wanted: float) -> Ints:
-    """Begin a group at a cell that has as many rows as wanted, after one, and where the last has enough."""
-    starts, held = [0], 0.0
+    """Start a group at each cell of at least the wanted count, after such a cell, and where the last group is full."""
+    starts, filled = [0], 0.0
     large = counts >= wanted
     for cell, count in enumerate(counts.tolist()):
-        if held > 0 and (large[cell] or held + count / 2 >= wanted):
+        if filled > 0 and (large[cell] or filled + count / 2 >= wanted):
             starts.append(cell)
-            held = 0.0
-        held += count
-    if len(starts) > 1 and held < wanted / 4:
+            filled = 0.0
+        filled += count
+    if len(starts) > 1 and filled < wanted / 4:
         starts.pop()
     groups = np.zeros(len(counts), np.int64)
     groups[starts[1:]] = 1

@@ -1,7 +1,7 @@
-"""Which plan is best for a table: each is run on tables made up from what little was counted, and the least loss wins.
+"""Selection of a plan by simulation: each plan is run on tables simulated from the pilot, and the least loss wins.
 
-Enters: a tree with a count of the whole table and of a few boxes. Leaves: a plan. Choosing is post-processing of noisy
-counts: it costs time and no budget. What is drawn for it comes from fixed seeds (`simulated.py`).
+The pilot is a tree with noisy counts of the whole table and of a few boxes. Selection is post-processing of these: it
+costs time and no budget. All of its random numbers come from fixed seeds (`simulated.py`).
 """
 
 import itertools
@@ -21,53 +21,55 @@ from dpcube.models.posterior import Posterior, PosteriorEstimate, infer, whole_c
 from dpcube.models.posterior.splits import PRIOR, PSEUDO_SPLITS, predicted_shares
 from dpcube.queries import Workload
 from dpcube.queries.workload_model import MIXED
-from dpcube.strategies.one_way import count_alike
+from dpcube.strategies.one_way import count_same_marginals
+from dpcube.strategies.partial_tree import PartialTree
 from dpcube.strategies.plans import ADAPTIVE, PLANS, PlanSetting, TreePlan
-from dpcube.strategies.seen import Seen
 from dpcube.strategies.simulated import draw_below, noise_of_cells, ranges_of, simulated_gate
 from dpcube.trees.halving import depth, halve
 
-MOST_SIMULATED, MOST_TABLES = 2**14, 4
-"""Cells of the made-up tables of one law together, and how many such tables there are at most. At least one is."""
+MAX_SIMULATED_CELLS, MAX_SIMULATED_TABLES = 2**14, 4
+"""Cells of all simulated tables of one law together, and the number of such tables, at most. There is at least one."""
 SIMULATED_ROUNDS = 2
-"""Rounds of inference for the estimate of a made-up table: one less than a release takes, for time."""
+"""Rounds of inference for the estimate of a simulated table: one less than for a release, to save time."""
 FEW_EMPTY = (0.005, 0.005, 0.1, 0.89)
-"""The second law's guesses (nothing left, nothing right, anything, near the prediction) before anything is learnt.
+"""Prior weights of the second law (nothing left, nothing right, anything, near the prediction).
 
-The posterior's own suppose many empty halves, which speaks for looking. Tables are made up by either law.
+The prior of the posterior has many empty halves, which favours refinement. Tables are simulated by either law.
 """
 ROUGH, SMOOTH = 0.3, 0.1
-"""How far shares are off their predictions, by the first law and by the second."""
+"""Deviation of shares from their predictions, by the first law and by the second."""
 WORSE_THAN_CELLS = 2.0
-"""What it weighs to be worse than plain cells in cells or small tables, beside the error of ranges; in logarithms."""
+"""Weight of the excess error over plain cells in single cells or small marginals, in logarithms."""
 TOLERATED = 0.03
-"""So little worse does not count."""
+"""An excess up to this does not count."""
 SURER = 0.15
-"""What looking is worth besides, where it is no worse than plain cells: it finds out where made-up tables are wrong."""
+"""Credit of refinement where it is no worse than plain cells: it adapts where simulated tables are wrong."""
 HOPELESS = 1.0
-"""A plan that loses so much more than the best is not run on further tables."""
+"""A plan whose loss exceeds the best by this is not run on further tables."""
 NO_ERROR = 1e-3
-"""So many rows are no error: at a large epsilon plain cells of a small table often have none at all."""
+"""Rows added to every error: at a large epsilon plain cells of a small table often have no error at all."""
 LEAST_OF_MEAN = 1e-3
-"""No value of a simulated table is expected to have less than this part of the mean of its attribute's values."""
-MOST_QUESTIONS = 64
-"""Of declared questions so many are asked of a made-up table, evenly chosen from the list."""
+"""Least expected count of a value of a simulated table, as a part of the mean of its attribute's values."""
+MAX_QUESTIONS = 64
+"""Declared questions that are asked of a simulated table, at regular places of the list."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOfTables:
-    """What is asked of a made-up table: ranges by kind, or declared questions; `any_kind` of question if undeclared."""
+class PlanWorkload:
+    """The workload of a simulated table: ranges by kind, or declared questions; `any_kind` if nothing was declared."""
 
     ranges: tuple[Workload, ...]
     questions: tuple[Floats, ...] | None
     any_kind: bool
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], kinds: tuple[str, ...], weights: tuple[Floats, ...] | None) -> "AskedOfTables":
-        """Return what the kinds of queries on each axis, or given questions, ask."""
+    def from_kinds(
+        cls, shape: tuple[int, ...], kinds: tuple[str, ...], weights: tuple[Floats, ...] | None
+    ) -> "PlanWorkload":
+        """Return the workload of the kinds of queries on each axis, or of the weights of given questions."""
         if weights is not None:
-            chosen = np.unique(np.linspace(0, len(weights[0]) - 1, MOST_QUESTIONS).astype(np.int64))
-            return cls((), tuple(of_axis[chosen] for of_axis in weights), any_kind=False)
+            picked = np.unique(np.linspace(0, len(weights[0]) - 1, MAX_QUESTIONS).astype(np.int64))
+            return cls((), tuple(of_axis[picked] for of_axis in weights), any_kind=False)
         each = [
             tuple(kind if of_axis == MIXED else of_axis for of_axis in kinds)
             for kind in ("ranges", "prefixes", "short")
@@ -76,7 +78,7 @@ class AskedOfTables:
         return cls(tuple(ranges_of(shape, one) for one in dict.fromkeys(each)), None, any_kind=any_kind)
 
     def errors(self, wrong: Floats) -> Floats:
-        """Return the mean absolute error of each kind of question, those that are asked for first."""
+        """Return the mean absolute error of each kind of question, those of the declared workload first."""
         found = [_mean_of_questions(wrong, self.questions)] if self.questions is not None else []
         sums = summed_area_table(wrong)
         found += [float(np.abs(range_sums(sums, asked.lower, asked.upper)).mean()) for asked in self.ranges]
@@ -84,7 +86,7 @@ class AskedOfTables:
 
     @property
     def wanted(self) -> int:
-        """How many of the errors are of what is asked for."""
+        """How many of the errors are of the declared workload."""
         return len(self.ranges) + (self.questions is not None)
 
 
@@ -107,22 +109,24 @@ def _of_tables(wrong: Floats) -> list[float]:
     return found
 
 
-def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables, ones: Sequence[Marginal] = ()) -> TreePlan:
-    """Return the plan that loses least on simulated tables; a hopeless one is not run on all of them.
+def select_plan(
+    partial: PartialTree, setting: PlanSetting, asked: PlanWorkload, ones: Sequence[Marginal] = ()
+) -> TreePlan:
+    """Return the plan of least loss on simulated tables; a hopeless one is not run on all of them.
 
     `ones` are one-way marginals that were counted: simulated tables have them, and they are counted there too.
     """
-    tables = 2 * min(max(MOST_SIMULATED // int(np.prod(seen.tree.shape)), 1), MOST_TABLES)
-    wrong, loss = np.zeros((len(PLANS), tables, len(asked.errors(np.zeros(seen.tree.shape))))), np.zeros(len(PLANS))
+    tables = 2 * min(max(MAX_SIMULATED_CELLS // int(np.prod(partial.tree.shape)), 1), MAX_SIMULATED_TABLES)
+    wrong, loss = np.zeros((len(PLANS), tables, len(asked.errors(np.zeros(partial.tree.shape))))), np.zeros(len(PLANS))
     plain = wrong[0].copy()
-    for number, (table, noise) in enumerate(_tables_and_noise(seen, ones, tables)):
+    for number, (table, noise) in enumerate(_tables_and_noise(partial, ones, tables)):
         plain[number] = asked.errors(noise)
         hopeful = loss < loss.min() + HOPELESS
         for plan in np.flatnonzero(hopeful):
-            counter = simulated_gate(table, seen.counter.epsilon_per_unit * BUDGET_UNITS, seed=number)
-            twin = seen.on(counter)
+            counter = simulated_gate(table, partial.counter.epsilon_per_unit * BUDGET_UNITS, seed=number)
+            twin = partial.on(counter)
             PLANS[plan].run(twin, setting)
-            wrong[plan, number] = asked.errors(_estimated(twin, count_alike(counter, ones)) - table)
+            wrong[plan, number] = asked.errors(_estimated(twin, count_same_marginals(counter, ones)) - table)
         if number % 2:  # each of the two laws has been drawn as often
             laws = [slice(law, number + 1, 2) for law in (0, 1)]
             by_law = [(wrong[:, law].mean(1) + NO_ERROR) / (plain[law].mean(0) + NO_ERROR) for law in laws]
@@ -130,31 +134,31 @@ def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables, ones: Sequenc
     return PLANS[int(loss.argmin())]
 
 
-def _loss(wrong: Floats, asked: AskedOfTables) -> Floats:
+def _loss(wrong: Floats, asked: PlanWorkload) -> Floats:
     """Return the loss of each plan, given logarithms of its errors to plain cells': shape (laws, plans, kinds).
 
-    The mean error of what is asked for, and what single cells and small tables lose to plain cells by the worse law.
+    The mean error of the workload, and by the worse law the excess of single cells and small marginals.
     """
     loss: Floats = wrong[:, :, : asked.wanted].mean(axis=(0, 2))
     if not asked.any_kind:
         return loss
     excess = np.maximum(wrong[:, :, asked.wanted :].max(axis=0) - TOLERATED, 0).sum(axis=1)
-    looking = np.array([plan is ADAPTIVE for plan in PLANS])
-    loss += WORSE_THAN_CELLS * excess - SURER * (looking & (excess == 0))
+    refines = np.array([plan is ADAPTIVE for plan in PLANS])
+    loss += WORSE_THAN_CELLS * excess - SURER * (refines & (excess == 0))
     return loss
 
 
-def _estimated(seen: Seen, ones: list[Marginal]) -> Floats:
-    counts, epsilon_per_unit = seen.counts(), seen.counter.epsilon_per_unit
+def _estimated(partial: PartialTree, ones: list[Marginal]) -> Floats:
+    counts, epsilon_per_unit = partial.counts(), partial.counter.epsilon_per_unit
     measured, whole = counts.by_node(epsilon_per_unit), whole_count(counts, epsilon_per_unit)
-    found = infer(seen.tree, *measured, rounds=SIMULATED_ROUNDS, whole=whole, even=None)
+    found = infer(partial.tree, *measured, rounds=SIMULATED_ROUNDS, whole=whole, even=None)
     cells = PosteriorEstimate("balanced", found, *measured).cells()
     tables = tables_with_noise(ones, epsilon_per_unit)
-    return moved_by_departures(cells, Components.of(seen.tree.shape, tables)) if tables else cells
+    return moved_by_departures(cells, Components.from_tables(partial.tree.shape, tables)) if tables else cells
 
 
 def _predicting_marginals(found: Posterior, shape: tuple[int, ...], tables: list[NoisyTable]) -> Floats:
-    """Return the prefix sums of a posterior's marginals, with those that tables state, shrunk, in their place."""
+    """Return the prefix sums of a posterior's marginals, with shrunk noisy marginals in their place."""
     prefix, total = found.prefix.copy(), max(float(found.totals[0]), 1.0)
     for (axis,), counts, variance in tables:
         first, values = int(found.start[axis]), shape[axis]
@@ -164,26 +168,26 @@ def _predicting_marginals(found: Posterior, shape: tuple[int, ...], tables: list
     return prefix
 
 
-def _tables_and_noise(seen: Seen, ones: Sequence[Marginal], tables: int) -> Iterator[tuple[Ints, Floats]]:
+def _tables_and_noise(partial: PartialTree, ones: Sequence[Marginal], tables: int) -> Iterator[tuple[Ints, Floats]]:
     """Yield simulated tables, by two laws in turn, and the noise of plain cells on each."""
-    found, shape = infer(seen.tree, *seen.counts().by_node(seen.counter.epsilon_per_unit)), seen.tree.shape
-    tree, moved, _ = halve(seen.tree, seen.tree.leaves, depth(shape), seen.order)
-    places, known = tree.lower[tree.leaves], moved[seen.tree.leaves]
-    prefix = _predicting_marginals(found, shape, tables_with_noise(ones, seen.counter.epsilon_per_unit))
+    found, shape = infer(partial.tree, *partial.counts().by_node(partial.counter.epsilon_per_unit)), partial.tree.shape
+    tree, moved, _ = halve(partial.tree, partial.tree.leaves, depth(shape), partial.order)
+    places, known = tree.lower[tree.leaves], moved[partial.tree.leaves]
+    prefix = _predicting_marginals(found, shape, tables_with_noise(ones, partial.counter.epsilon_per_unit))
     share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, prefix, found.start)
     laws = _laws(found, int(tree.levels.max()) + 1)
     for number in range(tables):
         totals, table = np.zeros(len(tree), np.int64), np.zeros(shape, np.int64)
-        totals[known] = np.rint(found.totals[seen.tree.leaves])
+        totals[known] = np.rint(found.totals[partial.tree.leaves])
         draw_below(tree, totals, known, share, *laws[number % 2], seed=number)
         table[tuple(places.T)] = totals[tree.leaves]
-        yield table, noise_of_cells(shape, places, float(BUDGET_UNITS * seen.counter.epsilon_per_unit), seed=number)
+        yield table, noise_of_cells(shape, places, float(BUDGET_UNITS * partial.counter.epsilon_per_unit), seed=number)
 
 
 def _laws(found: Posterior, levels: int) -> tuple[tuple[Floats, float], tuple[Floats, float]]:
-    """Return weights of the guesses by level, and how far shares are off, of two laws.
+    """Return the weights of the mixture by level, and the deviation of shares, of two laws.
 
-    The first is what was learnt. The second has few empty halves in place of what the prior still tells of the weights.
+    The first is the posterior's. The second has few empty halves in place of the prior's part of the weights.
     """
     learnt = found.weights[np.minimum(np.arange(levels), len(found.weights) - 1)]
     splits = np.count_nonzero(~found.tree.is_leaf)

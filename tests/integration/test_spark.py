@@ -266,7 +266,7 @@ def test_a_frame_that_reads_a_file_twice_is_refused(session: Any, tmp_path: Path
         ibis.pyspark.connect(session).sql(f"SELECT * FROM {twice} UNION ALL SELECT * FROM parquet.`{y}`"),
     ]
     for frame in again:
-        with pytest.raises(SourceError, match=r"reads /.*parquet (twice|and /.*parquet, which are the same), so each"):
+        with pytest.raises(SourceError, match=r"reads /.*parquet (twice|and /.*parquet, which are the same file), so each"):
             open_rows(frame)
     session.catalog.clearCache()
     assert open_rows(read(x, z)).count() == open_rows(read(x).union(read(z))).count() == 2

@@ -194,3 +194,38 @@ NAMES: tuple[tuple[tuple[type, ...], Callable[[Any], Hashable]], ...] = (
     ((timedelta, pd.Timedelta), lambda value: ("span", _length(value))),
     ((tuple,), _tuple),
 )
+
+
+def named_in_spark(value: Any) -> Hashable:
+    """Return the name in Spark, where dates and times have none, nor texts that Spark may infer another type from.
+
+    These are texts that begin as a date or a time, and Java's doubles, such as 1d.
+    """
+    name = named(value)
+    if isinstance(name, tuple) and name[0] in ("moment", "clock"):
+        return DROPPED
+    text = value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else b""
+    if len(text) > LONGEST_TYPED or name is None:
+        return name
+    bare = text.strip(BLANKS)
+    return DROPPED if any(may(bare) for may in (_begins_as_date, _begins_as_clock, _is_java_double)) else name
+
+
+def _begins_as_date(bare: bytes) -> bool:
+    year, _, rest = (bare[1:] if bare[:1] in (b"+", b"-") else bare).partition(b"-")
+    month, dash, rest = rest.partition(b"-")
+    digits = len(rest) - len(rest.lstrip(b"0123456789"))
+    dated = year.isdigit() and 4 <= len(year) <= 6 and month.isdigit() and len(month) <= 2
+    return dated and (digits in (1, 2) if dash else True)
+
+
+def _begins_as_clock(bare: bytes) -> bool:
+    hours, _, rest = (bare[1:] if bare[:1] in (b"t", b"T") else bare).partition(b":")
+    return hours.isdigit() and len(hours) <= 2 and rest[:1].isdigit()
+
+
+def _is_java_double(bare: bytes) -> bool:
+    number, mark = bare[:-1], bare[-1:].lower()
+    return (
+        mark in (b"d", b"f") and bool(number) and number[-1:] in b".0123456789" and not number.strip(b"-+0123456789.eE")
+    )

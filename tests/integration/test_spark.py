@@ -146,6 +146,29 @@ def test_units_are_limited(session: Any) -> None:
     assert each.sum(axis=1).tolist() == [1] * 20 + [5]
 
 
+def test_rows_that_stay_under_a_limit_which_nobody_reaches(session: Any, tmp_path: Path) -> None:
+    """A fraction names nobody, not even itself, so its row goes; nulls and NaN stay with `each`, as in Arrow."""
+    units: dict[str, tuple[pa.Array, list[int]]] = {
+        "double": (pa.array([3.0, 0.5, -0.0, float("nan"), 2.0**53, None]), [1, 0, 1, 1, 0, 1]),
+        "float": (pa.array([3.0, 0.5, -0.0, float("nan"), float("-inf"), None], pa.float32()), [1, 0, 1, 1, 0, 1]),
+        "bigint": (pa.array([3, 0, -3, 2**53 - 1, 2**53, None]), [1, 1, 1, 1, 0, 1]),
+        "decimal(38,38)": (pa.array(map(Decimal, ["0", "1e-38", "-1e-38", "0.5", "-0"]), pa.decimal128(38, 38)),
+                           [1, 0, 0, 0, 1]),
+        "decimal(3,1)": (pa.array(map(Decimal, ["3", "99.9", "-99.9", "-99", "0.1"]), pa.decimal128(3, 1)),
+                         [1, 0, 0, 1, 0]),
+        "string": (pa.array(["3", "0.5", "n/k", " nan", "1e400", None]), [1, 0, 1, 1, 0, 1]),
+        "binary": (pa.array([b"3", b"0.5", b"\xff", b"NaN", b"-inf", None]), [1, 0, 1, 1, 0, 1]),
+    }  # fmt: skip
+    for type_, (array, stay) in units.items():
+        table = pa.table({"who": array, "row": range(len(array))})
+        pq.write_table(table, tmp_path / "t.parquet")
+        frame = session.read.parquet(str(tmp_path / "t.parquet"))
+        assert frame.dtypes[0][1] == type_
+        for source in (frame, table):
+            rows = open_rows(source).limit("who", max_rows=10**6, null="each")
+            assert rows.count_cells(Domain((Integer(name="row", min=0, max=len(array) - 1),))).tolist() == stay, type_
+
+
 def test_paths(session: Any, tmp_path: Path) -> None:
     path = tmp_path / "it's a table.parquet"
     path.mkdir()
@@ -243,7 +266,9 @@ def test_a_frame_that_reads_a_file_twice_is_refused(session: Any, tmp_path: Path
         ibis.pyspark.connect(session).sql(f"SELECT * FROM {twice} UNION ALL SELECT * FROM parquet.`{y}`"),
     ]
     for frame in again:
-        with pytest.raises(SourceError, match=r"reads /.*parquet (twice|and /.*parquet, which are the same), and each"):
+        with pytest.raises(
+            SourceError, match=r"reads .*parquet (twice|and .*parquet, which are the same file), so each"
+        ):
             open_rows(frame)
     session.catalog.clearCache()
     assert open_rows(read(x, z)).count() == open_rows(read(x).union(read(z))).count() == 2

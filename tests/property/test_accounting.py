@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from dpcube.core import budget as regions
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes, Partitioning
-from dpcube.core.budget import CellBudget, check_positive
+from dpcube.core.budget import CellBudget
 from dpcube.core.candidates import MedianCuts
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
+from dpcube.core.epsilon import check_positive
 from dpcube.core.errors import BudgetError, DomainError, InputError
 from dpcube.core.gate import Gate
 from dpcube.measurements import Marginal

@@ -51,7 +51,7 @@ class Broken:
         if self.fault == "looks behind the counter":
             noisy = noisy + int(hasattr(counter, "counter"))
         units = BUDGET_UNITS if self.fault == "states more budget than there is" else BUDGET_UNITS // 2
-        made = Transcript(shape, per, (Marginal.of_cells(noisy, units),))
+        made = Transcript(shape, per, (Marginal.from_cells(noisy, units),))
         if self.fault == "states more budget than there is":
             return replace(made, measurements=made.measurements * 2)
         return replace(made, epsilon_per_unit=per * 2) if self.fault == "states another epsilon" else made

@@ -33,6 +33,7 @@ import numpy as np
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes, Partitioning, add_to_boxes
 from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.epsilon import check_positive
 from dpcube.core.errors import BudgetError, DomainError, InputError
 from dpcube.core.regions import RegionTree
 from dpcube.core.unique import Unique, this_process
@@ -69,14 +70,6 @@ def epsilon_per_row(epsilon: Fraction, max_rows: int) -> Fraction:
         msg = f"a unit has a whole number of rows, 1 or more, got max_rows {max_rows!r:.50}"
         raise InputError(msg)
     return check_positive(epsilon) / max_rows
-
-
-def check_positive(epsilon: Fraction) -> Fraction:
-    """Return epsilon, or raise BudgetError unless it is a rational above zero."""
-    if not isinstance(epsilon, Fraction) or epsilon <= 0:
-        msg = f"a charge must be an exact rational above 0, got {epsilon!r}"
-        raise BudgetError(msg)
-    return epsilon
 
 
 def check_units(units: object) -> None:

@@ -3,10 +3,9 @@
 import re
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Integral, Real
 
-import numpy as np
-
-from dpcube.core.errors import InputError
+from dpcube.core.errors import BudgetError, InputError
 
 MIN_EPSILON = Fraction(1, 10**6)
 MAX_EPSILON = Fraction(50)
@@ -73,14 +72,23 @@ def check_share(epsilon: object) -> None:
         raise InputError(message)
 
 
+def check_positive(epsilon: Fraction) -> Fraction:
+    """Return epsilon, or raise BudgetError unless it is a rational above zero."""
+    if not isinstance(epsilon, Fraction) or epsilon <= 0:
+        msg = f"a charge must be an exact rational above 0, got {epsilon!r}"
+        raise BudgetError(msg)
+    return epsilon
+
+
 def _exact(value: object) -> Fraction:
     if isinstance(value, Fraction):
         return value
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return Fraction(int(value))
     if isinstance(value, str):
         return _read(value)
-    if isinstance(value, float | np.floating | Decimal):
+    # NumPy registers its numbers as these; it is not imported, for the ledger needs nothing heavy.
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return Fraction(int(value))
+    if isinstance(value, Real | Decimal) and not isinstance(value, bool):
         return _read(str(value))
     # Only the type is named: the value may be a table.
     message = f"epsilon cannot be a {type(value).__name__}; {_REMEDY}"

@@ -176,7 +176,7 @@ def _check_period(load: Load) -> None:
     """Check that a period selects the same rows of every source."""
     table = pa.table({"d": pa.array(DAYS), "v": pa.array(range(len(DAYS)), pa.int64())})
     domain = Domain(Integer("v", 0, 9))
-    chosen = Range.of(("d", "2024-01-01", "2024-03-31"), domain, None)
+    chosen = Range.from_request(("d", "2024-01-01", "2024-03-31"), domain, None)
     assert chosen is not None
     expected = chosen.select(open_rows(table)).count_cells(domain)
     found = chosen.select(_rows(load, table, "a period")).count_cells(domain)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import accumulate
 
-from dpcube.core.budget import check_positive
+from dpcube.core.epsilon import check_positive
 from dpcube.core.errors import InputError, LedgerError
 from dpcube.core.ledger.limits import MAX_DENOMINATOR_BITS
 from dpcube.core.period import Period

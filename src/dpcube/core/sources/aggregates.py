@@ -219,7 +219,12 @@ class SelectedRows:
             yield scan, f"SELECT {select} FROM {kept} {tail}"
 
     def _limited(self, kept: str, limit: Limit) -> str:
-        """Return the kept rows that come first in a random order of their privacy unit's rows."""
+        """Return the kept rows that come first in a random order of their privacy unit's rows.
+
+        At most `max_rows` rows of a unit stay: its rows are exactly those of one partition, for the partitions are by
+        equal u; the turns in a partition are 1, 2, ... without repetition; and those above `max_rows` go. The draws
+        decide which rows stay, not how many, so ties or draws made anew do not matter.
+        """
         drawn = f"(SELECT *, {self.table.dialect.random} AS draw FROM {kept}) AS d"
         turns = f"SELECT *, row_number() OVER (PARTITION BY u ORDER BY draw) AS turn FROM {drawn}"
         null = "false" if limit.null == "drop" else "true"

@@ -204,14 +204,21 @@ def _unit(column: str, type_: str) -> tuple[str, str]:
 
     Dates and times have no form here: depending on the other rows, Spark infers a date or a timestamp in the session's
     time zone from the same text.
+
+    Two values are never one unit. Of a boolean, a number or a decimal the form is the value, and Spark's partitions
+    compare values of one type exactly, but for NaN, which is null, and -0, which is 0. Of text and bytes the form is
+    bytes: "n" and the digits of a whole number below 2^53, which determine it; "b" and a boolean; or "s" and the value.
+    The first byte tells these apart. So equal forms are equal values, or texts of one number or boolean.
     """
     found = kind(_arrow(type_))
     if found == "boolean":
         return column, "true"
     if found in ("integer", "real"):
         value = f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END" if type_ in ("float", "double") else column
-        whole = f"abs(CAST({value} AS DOUBLE)) <= {MAX_EXACT_WHOLE}D AND {value} % 1 = 0"
-        return value, f"coalesce({whole}, true)"
+        whole = f"{value} % 1 = 0"
+        if type_.startswith("decimal"):  # whose remainder Spark rounds to fewer digits: 1e-38 would have none
+            whole = f"{value} = CAST(TRY_CAST({value} AS BIGINT) AS {type_})"
+        return value, f"coalesce(abs(CAST({value} AS DOUBLE)) <= {MAX_EXACT_WHOLE}D AND {whole}, true)"
     if found != "text" and type_ != "binary":
         return column, f"{column} IS NULL"
     text = f"CAST(CAST({column} AS BINARY) AS STRING)"

@@ -242,7 +242,7 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
     real ones, and must not decide about the other files.
     """
     metadata = read_each(paths, metadata_without_arrow)
-    schemas = list(map(_schema, metadata))
+    schemas = list(map(_schema, paths, metadata))
     schema = common_schema(paths, schemas)
     alike = all(one.types == schema.types for one in schemas)
 
@@ -250,8 +250,9 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
         asked = pa.schema([schema.field(i) for i in columns])
         for path, part in zip(paths, metadata, strict=True):
             for batch in pq.ParquetFile(path, metadata=part).iter_batches(columns=asked.names):
-                found = zip(batch.select(asked.names).columns, asked.types, strict=True)
-                arrays = [array if array.type == type_ else _as_octets(array) for array, type_ in found]
+                found = [array.storage if _is_wrapped(array.type) else array for array in batch.select(asked.names)]
+                typed = zip(found, asked.types, strict=True)
+                arrays = [array if array.type == type_ else _as_octets(array) for array, type_ in typed]
                 yield pa.record_batch(arrays, asked.names)
 
     through_arrow = arrow_table(name, schema, batches)
@@ -311,13 +312,20 @@ def common_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Sch
     return pa.schema([(n, held.pop() if len(held) == 1 else TEXT) for n, held in zip(first.names, types, strict=True)])
 
 
-def _schema(metadata: pq.FileMetaData) -> pa.Schema:
-    """Return the schema of a Parquet file, in which integers of 128 bits, which Polars alone writes, are text."""
-    schema = metadata.schema.to_arrow_schema()
+def _schema(path: Path, metadata: pq.FileMetaData) -> pa.Schema:
+    """Return the schema of a Parquet file, in which integers of 128 bits, which Polars alone writes, are text.
+
+    UUIDs are UUIDs, as which Arrow reads them; of other extension types the storage is read, such as the text of JSON.
+    """
+    schema = pq.ParquetFile(path, metadata=metadata).schema_arrow
+    types = [type_.storage_type if _is_wrapped(type_) else type_ for type_ in schema.types]
     if str(metadata.created_by).startswith("Polars"):  # which writes bytes of any number, and no others of 16
-        types = [TEXT if type_ == INT128 else type_ for type_ in schema.types]
-        schema = pa.schema(list(zip(schema.names, types, strict=True)))
-    return schema
+        types = [TEXT if type_ == INT128 else type_ for type_ in types]
+    return pa.schema(list(zip(schema.names, types, strict=True)))
+
+
+def _is_wrapped(type_: pa.DataType) -> bool:
+    return isinstance(type_, pa.BaseExtensionType) and not isinstance(type_, pa.UuidType)
 
 
 def _as_octets(array: pa.Array) -> pa.Array:

@@ -35,7 +35,7 @@ def trusted_modules() -> tuple[str, ...]:
 def path_of(module: str) -> Path:
     """Return the file of a module."""
     path = SOURCE.joinpath(*module.split("."))
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return path / "__init__.py" if (path / "__init__.py").exists() else path.with_suffix(".py")
 
 
 @cache

@@ -29,7 +29,7 @@ READERS = (
     *(f"dpcube.measurements.{name}" for name in ("facts", "file", "manifest", "measurement", "measurements")),
     *("dpcube.queries.counting", "dpcube.queries.expression"),
     *(f"dpcube.core.domain.{name}" for name in ("attribute", "calendar", "category", "domain", "file", "number")),
-    "dpcube.core.domain.selection",
+    "dpcube.core.domain.value_set",
 )
 MEBIBYTES, SECONDS_EACH = 2048, 60  # of the whole process, and for one input
 

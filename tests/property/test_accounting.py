@@ -15,9 +15,9 @@ from dpcube.core import budget as regions
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes, Partitioning
 from dpcube.core.budget import CellBudget, check_positive
-from dpcube.core.candidates import BoxDistances, LargestClass
+from dpcube.core.candidates import MedianCuts
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
-from dpcube.core.errors import BudgetError, DomainError
+from dpcube.core.errors import BudgetError, DomainError, InputError
 from dpcube.core.gate import Gate
 from dpcube.measurements import Marginal
 from dpcube.testing import SilentNoise
@@ -48,17 +48,6 @@ class Cells:
         if min(left.values()) < 0 or min(units) <= 0:
             return False
         self.left = left
-        return True
-
-    def charge_once(self, lower: list[list[int]], upper: list[list[int]], units: int) -> bool:
-        """Charge each cell that is in any of the boxes."""
-        pairs = [list(zip(low, high, strict=True)) for low, high in zip(lower, upper, strict=True)]
-        for cell, left in (before := dict(self.left)).items():
-            if any(all(a <= i < b for i, (a, b) in zip(cell, ends, strict=True)) for ends in pairs):
-                self.left[cell] = left - Fraction(units, BUDGET_UNITS)
-        if min(self.left.values()) < 0:
-            self.left = before
-            return False
         return True
 
 
@@ -117,6 +106,18 @@ def test_every_cell_is_charged_the_sum_of_the_boxes_that_hold_it(data: st.DataOb
         spend_the_rest(budget, cell, shape, share)
 
 
+def cuts_of(shape: tuple[int, ...], lower: list[list[int]], upper: list[list[int]]) -> MedianCuts:
+    """Cuts of those boxes that can be cut and meet none before them, or of the whole."""
+    kept: list[list[list[int]]] = []
+    for low, high in zip(lower, upper, strict=True):
+        meets = any(all(a < d and c < b for a, b, c, d in zip(low, high, *one, strict=True)) for one in kept)
+        if not meets and max(b - a for a, b in zip(low, high, strict=True)) > 1:
+            kept.append([low, high])
+    bounds = np.array(kept or [[[0] * len(shape), list(shape)]])
+    boxes = Boxes(shape, bounds[:, 0], bounds[:, 1])
+    return MedianCuts(boxes, np.argmax(boxes.upper - boxes.lower, axis=1))
+
+
 class CountsDraws(SilentNoise):
     """Silence that knows how many values it was asked for."""
 
@@ -140,11 +141,11 @@ def test_no_order_of_cells_boxes_tables_and_choices_overdraws_a_cell(
     for _ in range(data.draw(st.integers(1, 8))):
         verb, before = data.draw(st.sampled_from(["cells", "boxes", "marginal", "choice"])), noise.values
         if verb == "choice":
-            lower, upper, _ = data.draw(calls(shape))
-            amount, number = max(data.draw(shares), 10_000), np.arange(len(lower))  # as little as can be drawn with
-            boxes, ones = Boxes(shape, np.array(lower), np.array(upper)), np.ones(len(lower), np.int64)
-            accepted = model.charge_once(lower, upper, amount)
-            asked: Callable[[], Ints] = partial(gate.select, BoxDistances(boxes, number, number, ones, ones), amount)
+            amount = max(data.draw(shares), 10_000)  # as little as can be drawn with
+            cuts = cuts_of(shape, *data.draw(calls(shape))[:2])
+            lower, upper = cuts.boxes.lower.tolist(), cuts.boxes.upper.tolist()
+            accepted = model.charge(lower, upper, [amount] * len(lower))
+            asked: Callable[[], Ints] = partial(gate.select, cuts, amount)
         elif verb == "boxes":
             lower, upper, units = data.draw(calls(shape))
             boxes, accepted = Boxes(shape, np.array(lower), np.array(upper)), model.charge(lower, upper, units)
@@ -156,7 +157,7 @@ def test_no_order_of_cells_boxes_tables_and_choices_overdraws_a_cell(
             asked = partial(every_cell, gate, amount) if verb == "cells" else partial(gate.marginal, axes, amount)
         with nullcontext() if accepted else pytest.raises(BudgetError, match="nothing was drawn"):
             said = asked()
-        drawn = len(lower) if verb == "choice" else said.size if accepted else 0
+        drawn = int(cuts.sizes.sum()) if verb == "choice" else said.size if accepted else 0
         assert noise.values - before == (drawn if accepted else 0)
     for cell, share in model.left.items():
         spend_the_rest(gate._budget, cell, shape, share)
@@ -256,12 +257,13 @@ def test_units_of_all_cells_that_cannot_be_are_refused(units: Any, before: int |
 
 @pytest.mark.parametrize("units", [0, -1, BUDGET_UNITS + 1, 2**63, 2**70, float("nan"), 0.5, 1.0, "1", None])
 def test_units_of_a_choice_that_cannot_be_are_refused(units: Any) -> None:
-    budget, box = CellBudget((4,), BUDGET_UNITS), Boxes((4,), np.array([[1], [0]]), np.array([[3], [2]]))
-    with pytest.raises(BudgetError):
-        budget.charge_once(box, units)
-    budget.charge_once(box, BUDGET_UNITS)
-    for cell, left in ((0, 0), (1, 0), (2, 0), (3, 1)):
-        spend_the_rest(budget, (cell,), (4,), Fraction(left))
+    gate = Gate(np.ones(6, np.int64), Fraction(1), noise=SilentNoise())
+    cuts = MedianCuts(Boxes((6,), np.array([[3], [0]]), np.array([[5], [2]])), np.array([0, 0]))
+    with pytest.raises((BudgetError, InputError)):
+        gate.select(cuts, units)
+    gate.select(cuts, BUDGET_UNITS)
+    for cell, left in ((0, 0), (1, 0), (2, 1), (3, 0), (4, 0), (5, 1)):
+        spend_the_rest(gate._budget, (cell,), (6,), Fraction(left))
 
 
 def test_sums_of_huge_units_do_not_wrap_around() -> None:
@@ -316,8 +318,6 @@ def test_boxes_of_another_shape_are_refused() -> None:
     budget = CellBudget((4, 3), BUDGET_UNITS)
     with pytest.raises(BudgetError, match="shape"):
         budget.charge(Boxes((3, 4), np.array([[0, 0]]), np.array([[1, 1]])), np.array([1]))
-    with pytest.raises(BudgetError, match="shape"):
-        budget.charge_once(Boxes((3, 4), np.array([[0, 0]]), np.array([[1, 1]])), 1)
 
 
 class NeverDrawn:
@@ -371,11 +371,13 @@ def cells_after_tables(counter: NoisyCounter) -> None:
 
 def a_choice_after_cells(counter: NoisyCounter) -> None:
     every_cell(counter, BUDGET_UNITS // 2)
-    counter.select(LargestClass(Boxes((4, 4), np.array([[2, 1]]), np.array([[3, 4]])), 1), BUDGET_UNITS // 2 + 1)
+    counter.select(
+        MedianCuts(Boxes((4, 4), np.array([[2, 1]]), np.array([[3, 4]])), np.array([1])), BUDGET_UNITS // 2 + 1
+    )
 
 
 def cells_after_a_choice(counter: NoisyCounter) -> None:
-    counter.select(LargestClass(Boxes((4, 4), np.array([[2, 1]]), np.array([[3, 4]])), 1), BUDGET_UNITS)
+    counter.select(MedianCuts(Boxes((4, 4), np.array([[2, 1]]), np.array([[3, 4]])), np.array([1])), BUDGET_UNITS)
     every_cell(counter, 1)
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dpcube.core.domain import Attribute, Category, Date, Destination, Domain, Float, Integer, Selection
+from dpcube.core.domain import Attribute, Category, Date, Destination, Domain, Float, Integer, ValueSet
 from dpcube.queries import Condition, Workload, query
 from dpcube.queries.counting import select
 from dpcube.release import Release
@@ -103,7 +103,7 @@ def domains(draw: st.DrawFn, most: int = 4) -> Domain:
 
 
 @st.composite
-def selections(draw: st.DrawFn, attribute: Attribute) -> Selection:
+def selections(draw: st.DrawFn, attribute: Attribute) -> ValueSet:
     """What some question selects: values, ranges and own cells, joined by and, or, not."""
     edges = attribute.bin_edges()
     if isinstance(attribute, Float):
@@ -111,11 +111,11 @@ def selections(draw: st.DrawFn, attribute: Attribute) -> Selection:
     else:
         point = st.integers(int(edges[0]), int(edges[-1])).map(float)
     interval = st.tuples(point, point).map(
-        lambda ends: Selection(((min(ends), max(ends)),)) if ends[0] != ends[1] else Selection()
+        lambda ends: ValueSet(((min(ends), max(ends)),)) if ends[0] != ends[1] else ValueSet()
     )
     parts = draw(st.lists(interval | st.just(attribute.everything()), min_size=1, max_size=5))
     own = draw(st.sets(st.sampled_from(attribute.own_cells))) if attribute.own_cells else set()
-    joined = Selection(own_cells=frozenset(own))
+    joined = ValueSet(own_cells=frozenset(own))
     for part in parts:
         match draw(st.sampled_from(["and", "or", "not"])):
             case "and":
@@ -239,25 +239,25 @@ OWN = ("null", "outside")
 
 
 @st.composite
-def small(draw: st.DrawFn) -> tuple[Selection, set[int | str]]:
+def small(draw: st.DrawFn) -> tuple[ValueSet, set[int | str]]:
     """A selection of whole numbers below SIZE, and the same as a set."""
     members = draw(st.sets(st.integers(0, SIZE - 1)))
     own = draw(st.sets(st.sampled_from(OWN)))
-    single = [Selection(((float(i), float(i + 1)),)) for i in draw(st.permutations(sorted(members)))]
-    return reduce(Selection.__or__, single, Selection(own_cells=frozenset(own))), members | own
+    single = [ValueSet(((float(i), float(i + 1)),)) for i in draw(st.permutations(sorted(members)))]
+    return reduce(ValueSet.__or__, single, ValueSet(own_cells=frozenset(own))), members | own
 
 
-def as_set(selection: Selection) -> set[int | str]:
+def as_set(selection: ValueSet) -> set[int | str]:
     return {i for i in range(SIZE) for low, high in selection.intervals if low <= i < high} | set(selection.own_cells)
 
 
-def is_canonical(selection: Selection) -> bool:
+def is_canonical(selection: ValueSet) -> bool:
     ends = [end for interval in selection.intervals for end in interval]
     return all(a < b for a, b in pairwise(ends))  # sorted, disjoint, and no two that touch
 
 
 @given(small(), small())
-def test_selections_are_sets(left: tuple[Selection, set[int | str]], right: tuple[Selection, set[int | str]]) -> None:
+def test_selections_are_sets(left: tuple[ValueSet, set[int | str]], right: tuple[ValueSet, set[int | str]]) -> None:
     for selection, meant in (
         (left[0] | right[0], left[1] | right[1]),
         (left[0] & right[0], left[1] & right[1]),

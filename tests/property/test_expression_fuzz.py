@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dpcube.core.domain import Category, Date, Domain, Float, Integer
 from dpcube.core.errors import QueryError
 from dpcube.queries import query
-from dpcube.queries.expression import MAX_CHARACTERS, parse
+from dpcube.queries.expression import MAX_EXPRESSION, parse
 
 LOW, HIGH = -3, 6
 X = Domain((Integer(name="x", min=LOW, max=HIGH, null="cell", outside="cell"),))
@@ -134,7 +134,7 @@ def test_any_text_is_read_or_refused_in_a_line(text: str) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(soup, min_size=1, max_size=4), st.integers(1, MAX_CHARACTERS))
+@given(st.lists(soup, min_size=1, max_size=4), st.integers(1, MAX_EXPRESSION))
 def test_long_text_is_read_or_refused_soon(parts: list[str], length: int) -> None:
     text = (" and ".join(parts) + " ") * (1 + length // (sum(map(len, parts)) + 1))
     start = time.process_time()

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes, Partitioning
-from dpcube.core.candidates import Candidates, LargestClass
+from dpcube.core.candidates import Candidates, MedianCuts
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.gate import Gate
 from dpcube.measurements import Marginal, Selection, Transcript
@@ -235,7 +235,7 @@ def test_a_strategy_that_asks_by_the_data_is_caught() -> None:
     with pytest.raises(AssertionError):
         Replay(recording).marginal((0,), BUDGET_UNITS)
     with pytest.raises(AssertionError):
-        Replay(recording).select(LargestClass(Boxes((5, 10), corner, whole), 0), BUDGET_UNITS)
+        Replay(recording).select(MedianCuts(Boxes((5, 10), corner, whole), np.array([0])), BUDGET_UNITS)
     with pytest.raises(AssertionError):
         Replay(recording).boxes(Boxes((5, 10), corner, corner + 1), np.array([1]))
 

@@ -13,9 +13,20 @@ from hypothesis import strategies as st
 
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates import BestSplit, BoxDistances, Candidates, LargestClass, MedianCuts, TableDistances
-from dpcube.core.candidates.classes import CRITERIA, MOST_ROWS, ONE, Criterion, _rows_times_log, _slope
-from dpcube.core.candidates.distances import MOST_PREDICTED, MOST_WEIGHT
+from dpcube.core.candidates import (
+    CRITERIA,
+    MOST_PREDICTED,
+    MOST_ROWS,
+    MOST_WEIGHT,
+    ONE,
+    BestSplit,
+    Candidates,
+    Criterion,
+    MedianCuts,
+    TableDistances,
+    _rows_times_log,
+    _slope,
+)
 
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 SHAPE = (3, 4, 2)
@@ -37,13 +48,6 @@ def slabs() -> Boxes:
     return Boxes(SHAPE, np.array([[0, 0, 0], [1, 1, 0]]), np.array([[1, 4, 2], [3, 4, 2]]))
 
 
-def sets_of_boxes(predicted: Ints, weights: Ints, allowances: Ints) -> BoxDistances:
-    """Three candidates: the slabs, the whole, and a box that overlaps both."""
-    lower = np.array([[0, 0, 0], [1, 1, 0], [0, 0, 0], [0, 2, 0]])
-    upper = np.array([[1, 4, 2], [3, 4, 2], [3, 4, 2], [2, 4, 1]])
-    return BoxDistances(Boxes(SHAPE, lower, upper), predicted, np.array([0, 0, 1, 2]), weights, allowances)
-
-
 PREDICTED = st.integers(-9, 30) | st.sampled_from([MOST_PREDICTED // SIZE, -MOST_PREDICTED // SIZE + 1, 2**53 + 1])
 WEIGHTS = st.lists(st.integers(1, 5) | st.just(MOST_WEIGHT), min_size=3, max_size=3).map(np.array)
 ALLOWANCES = st.lists(
@@ -62,10 +66,8 @@ def table_distances(draw: st.DrawFn) -> TableDistances:
     return TableDistances(SHAPE, AXES, tables, draw(WEIGHTS), draw(ALLOWANCES))
 
 
-BOX_DISTANCES = st.builds(sets_of_boxes, st.lists(PREDICTED, min_size=4, max_size=4).map(np.array), WEIGHTS, ALLOWANCES)
 MEDIANS = st.sampled_from([MedianCuts(whole(), np.array([axis])) for axis in range(3)])
 MEDIANS |= st.just(MedianCuts(slabs(), np.array([1, 0])))
-CLASSES = st.sampled_from([LargestClass(boxes(), target) for boxes in (whole, slabs) for target in range(3)])
 SPLITS = st.builds(
     BestSplit,
     st.sampled_from([whole(), slabs()]),
@@ -74,7 +76,7 @@ SPLITS = st.builds(
     st.sampled_from(CRITERIA),
     st.sampled_from([1, 2, 5, 1000, 2**53, MOST_ROWS]),
 )
-EVERY: st.SearchStrategy[Candidates] = st.one_of(MEDIANS, CLASSES, SPLITS, BOX_DISTANCES, table_distances())
+EVERY: st.SearchStrategy[Candidates] = st.one_of(MEDIANS, SPLITS, table_distances())
 
 
 def by_question(candidates: Candidates, counts: Ints) -> list[list[int]]:
@@ -150,17 +152,6 @@ def test_a_cut_scores_by_its_rank(cuts: MedianCuts, counts: Ints) -> None:
     assert cuts.places(first).tolist() == [
         box.lower[axis] + 1 for box, axis in zip([cuts.boxes[k] for k in range(len(first))], cuts.axes, strict=True)
     ]
-
-
-@quick
-@given(BOX_DISTANCES, CUBES)
-def test_sets_of_boxes_score_by_their_distance(sets: BoxDistances, counts: Ints) -> None:
-    distances = [0, 0, 0]
-    for k, candidate in enumerate(sets.candidate.tolist()):
-        exact = sum(count for _, count in cells_of(counts, sets.boxes, k))
-        distances[candidate] += abs(exact - int(sets.predicted[k]))
-    pairs = zip(distances, sets.weights.tolist(), sets.allowances.tolist(), strict=True)
-    assert by_question(sets, counts) == [[weight * (distance - allowed) for distance, weight, allowed in pairs]]
 
 
 @quick
@@ -286,21 +277,18 @@ def small_tables(shape: tuple[int, ...], most: int) -> Iterator[Ints]:
 
 def test_spreads_are_attained_on_small_tables() -> None:
     shape = (2, 2)
-    boxes = whole(shape)
     one, zero = np.ones(2, np.int64), np.zeros(2, np.int64)
 
     def tables() -> Iterator[Ints]:
         return small_tables(shape, 2)
 
-    assert worst_of(LargestClass(boxes, 0), tables()) == (1, 1)
     assert worst_of(MedianCuts(whole((3,)), np.array([0])), small_tables((3,), 3)) == (1, 2)
     pairs = (np.array([2, 1]), np.array([1, 2]))
     assert worst_of(TableDistances(shape, ((0,), (1,)), pairs, one, zero), tables()) == (1, 2)
     assert worst_of(TableDistances(shape, ((0,), (1,)), pairs, np.array([1, 3]), zero), tables())[1] == 4
-    cells = Boxes(shape, np.array([[0, 0], [1, 1]]), np.array([[1, 2], [2, 2]]))
-    assert worst_of(BoxDistances(cells, np.array([1, 1]), np.array([0, 1]), one, zero), tables()) == (1, 1)
-    crossed = Boxes(shape, np.array([[0, 0], [0, 0]]), np.array([[1, 2], [2, 1]]))
-    assert worst_of(BoxDistances(crossed, np.array([0, 2]), np.array([0, 1]), one, zero), tables()) == (1, 2)
+    total = (np.array([0]), np.array([2]))  # one row more takes the count further from 0 and nearer to 2
+    assert worst_of(TableDistances((1, 3), ((0,), (0,)), total, one, zero), small_tables((1, 3), 2)) == (1, 2)
+    assert worst_of(BestSplit(whole((1, 2, 2)), 2, (0, 1)), small_tables((1, 2, 2), 2)) == (1, 1)
 
 
 @pytest.mark.parametrize(

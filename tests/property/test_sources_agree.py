@@ -4,6 +4,7 @@ PostgreSQL, DuckDB (Arrow and Parquet), pandas and Polars count 300 tables of a 
 and 10, with and without its ANSI mode.
 """
 
+import itertools
 import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -25,6 +26,7 @@ from psycopg import sql
 from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.core.errors import DomainError
 from dpcube.core.sources import open_rows
+from dpcube.testing import check_source
 from nightly import only_first
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
@@ -272,6 +274,30 @@ def load(connection: psycopg.Connection, table: pa.Table, name: str) -> None:
     with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(holds)) as copy:
         for row in table.to_pylist():
             copy.write_row(tuple(row.values()))
+
+
+def test_postgres_conforms(postgres: str) -> None:
+    with psycopg.connect(postgres, autocommit=True) as connection:
+
+        def loaded(table: pa.Table) -> str:
+            load(connection, table, "conform")
+            return f"{postgres}#conform"
+
+        check_source(loaded, types=POSTGRES_TYPES)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark leaves its sockets to be collected
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_spark_conforms(spark: Any, tmp_path: Path) -> None:
+    number = itertools.count()
+
+    def loaded(table: pa.Table) -> Any:
+        path = tmp_path / f"{next(number)}.parquet"
+        pq.write_table(table, path)
+        return spark.read.parquet(str(path))
+
+    check_source(loaded)
 
 
 def check(case: Case, engine: Any, *others: Any) -> None:

@@ -220,7 +220,7 @@ def charge_selection(gate: Gate, candidates: Candidates, units: int) -> None:
     if candidates.covered is None:
         gate._budget.charge_all(units)
     else:
-        gate._budget.charge_once(candidates.covered, units)
+        gate._budget.charge(candidates.covered, np.full(len(candidates.covered), units))
 
 
 class ChargeForgotten(Gate):

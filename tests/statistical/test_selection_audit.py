@@ -31,9 +31,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates import BestSplit, BoxDistances, Candidates, LargestClass, MedianCuts, TableDistances
-from dpcube.core.candidates.classes import CRITERIA
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
+from dpcube.core.candidates import CRITERIA, BestSplit, Candidates, MedianCuts, TableDistances
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.gate import Gate
 from dpcube.core.selection import chosen, one_sided
 
@@ -46,32 +45,26 @@ def whole(*shape: int) -> Boxes:
     return Boxes(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]))
 
 
-def nested(predicted: list[int], weights: Values = ONES) -> BoxDistances:
-    """Three candidates of a line: its first two cells, its last two, and two boxes that are all of it."""
-    boxes = Boxes((4,), np.array([[0], [2], [0], [1]]), np.array([[2], [4], [1], [4]]))
-    return BoxDistances(boxes, np.array(predicted), np.array([0, 1, 2, 2]), weights, ZEROS)
-
-
-def opposite(cells: int, predicted: int) -> BoxDistances:
+def opposite(cells: int, predicted: int) -> TableDistances:
     """All cells of a line twice: one row more takes the first further from 0 and brings the second nearer."""
-    boxes = Boxes((cells,), np.zeros((2, 1), np.int64), np.full((2, 1), cells))
-    return BoxDistances(boxes, np.array([0, predicted]), np.array([0, 1]), ONES[:2], ZEROS[:2])
+    tables = np.array([0]), np.array([predicted])
+    return TableDistances((1, cells), ((0,), (0,)), tables, ONES[:2], ZEROS[:2])
 
 
-TABLES = TableDistances(
-    (2, 2), ((0,), (1,), (0, 1)), (np.array([2, 1]), np.array([1, 2]), np.ones((2, 2), int)), ONES, ZEROS
-)
+def tables(weights: Values) -> TableDistances:
+    predicted = np.array([2, 1]), np.array([1, 2]), np.ones((2, 2), int)
+    return TableDistances((2, 2), ((0,), (1,), (0, 1)), predicted, weights, ZEROS)
+
+
 SQUARE = whole(2, 2, 2)
 KINDS: dict[str, Candidates] = {
     "medians": MedianCuts(whole(4), np.array([0])),
     "medians of two boxes": MedianCuts(
         Boxes((2, 3), np.array([[0, 0], [1, 0]]), np.array([[1, 3], [2, 3]])), np.array([1, 1])
     ),
-    "largest class": LargestClass(whole(4), 0),
-    "boxes": nested([1, 1, 0, 3]),
-    "opposite boxes": opposite(4, 9),
-    "weighted boxes": nested([1, 1, 0, 3], np.array([1, 3, 2])),
-    "tables": TABLES,
+    "opposite tables": opposite(4, 9),
+    "tables": tables(ONES),
+    "weighted tables": tables(np.array([1, 3, 2])),
     **{criterion: BestSplit(SQUARE, 2, (0, 1), criterion) for criterion in CRITERIA},
     "information of few": BestSplit(SQUARE, 2, (0, 1), "information", 2),
 }
@@ -126,7 +119,7 @@ def tables_of(candidates: Candidates) -> Iterator[Values]:
 
 
 BASES = {1: Fraction(1, 3), 2: Fraction(1, 2), 6: Fraction(2, 3)}
-ATTAINED = {"medians", "medians of two boxes", "largest class", "opposite boxes", "tables", "max"}
+ATTAINED = {"medians", "medians of two boxes", "opposite tables", "tables", "max"}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -223,16 +216,18 @@ def loses_too_much(
 
 
 LINE = np.array([3, 2, 0])
-TWO_CLASSES = LargestClass(whole(2), 0)
 TWO_CUTS = MedianCuts(whole(3), np.array([0]))
-APART = BoxDistances(
-    Boxes((3,), np.array([[0], [1]]), np.array([[1], [3]])), np.array([0, 4]), np.array([0, 1]), ONES[:2], ZEROS[:2]
-)
-EVEN = np.array([4, 3])
+TWO_TABLES = opposite(3, 9)
+TWO_SPLITS = BestSplit(whole(1, 2, 2), 2, (0, 1))
+"""Of the whole, and by the values of an axis: the second has the fewer rows outside the largest class."""
+LINES = LINE[None]
+EVEN = np.array([[[4, 0], [0, 3]]])
+TIED = np.array([[[3, 0], [0, 0]]])
+FLOATS = np.array([[[2**53, 0], [0, 1]]])
 
 
 @pytest.mark.parametrize(
-    ("candidates", "table"), [(TWO_CUTS, LINE), (APART, LINE), (TWO_CLASSES, EVEN), (TWO_CLASSES, np.array([0, 0]))]
+    ("candidates", "table"), [(TWO_CUTS, LINE), (TWO_TABLES, LINES), (TWO_SPLITS, EVEN), (TWO_SPLITS, 0 * EVEN)]
 )
 @BY_STORE
 def test_the_gate_chooses_by_the_law(candidates: Candidates, table: Values, store: str) -> None:
@@ -249,11 +244,11 @@ def test_the_gate_chooses_by_the_law(candidates: Candidates, table: Values, stor
 @BY_STORE
 def test_the_gate_passes_the_audit(store: str) -> None:
     assert not loses_too_much(over(store), choice(TWO_CUTS), LINE, spread=2)
-    assert not loses_too_much(over(store), choice(APART), LINE, spread=2)
-    assert not loses_too_much(over(store), choice(opposite(3, 9)), LINE, spread=2)
-    assert not loses_too_much(over(store), choice(TWO_CLASSES), EVEN, spread=1)
-    assert not loses_too_much(over(store), choice(TWO_CLASSES), EVEN, spread=1, rows=2)
-    assert not loses_too_much(over(store), choice(TWO_CLASSES), np.array([2**53 + 1, 2**53]), spread=1)
+    assert not loses_too_much(over(store), choice(TWO_TABLES), LINES, spread=2)
+    assert not loses_too_much(over(store), choice(TWO_SPLITS), EVEN, spread=1)
+    assert not loses_too_much(over(store), choice(TWO_SPLITS), EVEN, spread=1, rows=2)
+    assert not loses_too_much(over(store), choice(TWO_SPLITS), TIED, spread=1)
+    assert not loses_too_much(over(store), choice(TWO_SPLITS), FLOATS, spread=1)
 
 
 # The sabotages that the audit sees.
@@ -272,15 +267,15 @@ class FromFloats(Gate):
     """Scores and sums in floating-point arithmetic, of counts and not of what is missing."""
 
     def select(self, candidates: Candidates, units: int) -> Values:
-        assert isinstance(candidates, LargestClass)
-        self._budget.charge_once(candidates.covered, units)
+        charge_selection(self, candidates, units)
         epsilon = units * self.epsilon_per_unit / candidates.sensitivity
-        scores = revealed(self._exact).astype(np.float64)
+        cells = revealed(self._exact).astype(np.float64)
+        scores = np.array([cells.sum(axis=1 - axis).max(axis=1).sum() for axis in range(2)])
         return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
 
 
-class NoiseOfCells(Gate):
-    """The noise that the cells were counted with is used once more for the choice."""
+class NoiseOfCounts(Gate):
+    """The noise that a table was counted with is used once more for the choice."""
 
     def marginal(self, axes: tuple[int, ...], units: int) -> Values:
         noisy = super().marginal(axes, units)
@@ -293,14 +288,14 @@ class NoiseOfCells(Gate):
 
 
 class ChargesTheChosen(Gate):
-    """Only the boxes of the candidate that was chosen are charged."""
+    """Only the cells before the cut that was chosen are charged."""
 
     def select(self, candidates: Candidates, units: int) -> Values:
-        assert isinstance(candidates, BoxDistances)
+        assert isinstance(candidates, MedianCuts)
         epsilon = units * self.epsilon_per_unit / candidates.sensitivity
-        found = self._exact.selected(candidates, self._noise.draw(epsilon, len(candidates.weights)))
-        mine = candidates.candidate == found[0]
-        self._budget.charge_once(Boxes(self.shape, candidates.boxes.lower[mine], candidates.boxes.upper[mine]), units)
+        found = self._exact.selected(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
+        before = Boxes(self.shape, candidates.boxes.lower, candidates.places(found)[:, None])
+        self._budget.charge(before, np.array([units]))
         return found
 
 
@@ -314,28 +309,27 @@ class Rounded(Gate):
         return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
 
 
-def cells_and_choice(counter: NoisyCounter) -> Hashable:
-    return tuple(every_cell(counter, HALF).tolist()), tuple(counter.select(TWO_CLASSES, HALF).tolist())
+def counts_and_choice(counter: NoisyCounter) -> Hashable:
+    return tuple(counter.marginal((1,), HALF).tolist()), tuple(counter.select(TWO_SPLITS, HALF).tolist())
 
 
 @BY_STORE
-def test_cells_and_a_choice_pass_the_audit_together(store: str) -> None:
+def test_counts_and_a_choice_pass_the_audit_together(store: str) -> None:
     settings: dict[str, Any] = {"spread": 1, "base": Fraction(1, 8)}
-    assert not loses_too_much(over(store), cells_and_choice, np.array([1, 0]), **settings, most=2)
-    assert loses_too_much(over(store, NoiseOfCells), cells_and_choice, np.array([1, 0]), **settings, most=5)
+    assert not loses_too_much(over(store), counts_and_choice, EVEN, **settings, most=2)
+    assert loses_too_much(over(store, NoiseOfCounts), counts_and_choice, EVEN, **settings, most=5)
 
 
-FLOATS = np.array([2**53 + 1, 2**53])
 CAUGHT: dict[str, tuple[Callable[..., NoisyCounter], Job, Values, int, int]] = {
     "noise for half of the spread, ranks": (Halved, choice(TWO_CUTS), LINE, 2, 1),
-    "noise for half of the spread, distances": (Halved, choice(opposite(3, 9)), LINE, 2, 1),
-    "noise for half of the spread, classes": (Halved, choice(TWO_CLASSES), EVEN, 1, 1),
-    "score from floats": (FromFloats, choice(TWO_CLASSES), FLOATS, 1, 1),
-    "noise shared by candidates": (SharedNoise, choice(TWO_CLASSES), np.array([3, 3]), 1, 1),
+    "noise for half of the spread, distances": (Halved, choice(TWO_TABLES), LINES, 2, 1),
+    "noise for half of the spread, splits": (Halved, choice(TWO_SPLITS), EVEN, 1, 1),
+    "score from floats": (FromFloats, choice(TWO_SPLITS), FLOATS, 1, 1),
+    "noise shared by candidates": (SharedNoise, choice(TWO_SPLITS), TIED, 1, 1),
     "charge forgotten": (ChargeForgotten, choice(TWO_CUTS), LINE, 2, 1),
-    "only the chosen is charged": (ChargesTheChosen, choice(APART), LINE, 2, 1),
-    "scores rounded to even numbers": (Rounded, choice(TWO_CLASSES), np.array([1, 2]), 1, 1),
-    "unit bound ignored": (rows_forgotten, choice(TWO_CLASSES), EVEN, 1, 2),
+    "only the chosen is charged": (ChargesTheChosen, choice(TWO_CUTS), LINE, 2, 1),
+    "scores rounded to even numbers": (Rounded, choice(TWO_SPLITS), TIED, 1, 1),
+    "unit bound ignored": (rows_forgotten, choice(TWO_SPLITS), EVEN, 1, 2),
 }
 
 
@@ -351,15 +345,20 @@ def test_sabotage_loses_more_than_was_charged(sabotage: str, store: str) -> None
 MANY = 8000
 LAW_EPSILON = Fraction(3, 2)
 ROW = np.array([4, 1, 3, 0, 6])
+BY_CLASS = np.array([[[3, 1], [0, 1]], [[1, 0], [2, 3]]])
 
 
 def many_choices(make: Callable[..., NoisyCounter]) -> float:
     """As many questions as there are rows of a table, all alike; each choice has its law and is independent."""
-    counts = np.tile(ROW, (MANY, 1))
-    lower = np.stack([np.arange(MANY), np.zeros(MANY, np.int64)], axis=1)
-    boxes = Boxes(counts.shape, lower, lower + np.array([1, ROW.size]))
     p_values = []
-    for candidates in (MedianCuts(boxes, np.ones(MANY, np.int64)), LargestClass(boxes, 1)):
+    for one, kind in (
+        (ROW, lambda boxes: MedianCuts(boxes, np.ones(MANY, np.int64))),
+        (BY_CLASS, lambda boxes: BestSplit(boxes, 3, (1, 2))),
+    ):
+        counts = np.repeat(one[None], MANY, axis=0)
+        lower = np.zeros((MANY, counts.ndim), np.int64)
+        lower[:, 0] = np.arange(MANY)
+        candidates = kind(Boxes(counts.shape, lower, lower + np.array([1, *one.shape])))
         found = make(counts, LAW_EPSILON).select(candidates, HALF)
         q = Fraction(math.exp(-LAW_EPSILON / 2 / candidates.sensitivity))
         exact = law(candidates.scores(counts)[: candidates.sizes[0]].tolist(), q)

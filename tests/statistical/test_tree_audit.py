@@ -25,8 +25,7 @@ from test_release_audit import Numbers, Source
 from test_selection_audit import Halved, law
 
 from dpcube.core.boxes import Boxes, box_sums
-from dpcube.core.candidates import BestSplit, Candidates
-from dpcube.core.candidates.classes import CRITERIA, ONE
+from dpcube.core.candidates import CRITERIA, ONE, BestSplit, Candidates
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.errors import BudgetError
 from dpcube.core.gate import Gate

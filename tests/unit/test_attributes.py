@@ -18,14 +18,14 @@ from dpcube.core.domain import (
     Domain,
     Float,
     Integer,
-    Selection,
+    ValueSet,
     attribute,
     calendar,
     category,
 )
 from dpcube.core.domain import domain as domain_module
 from dpcube.core.domain import number as number_module
-from dpcube.core.domain import selection as selection_module
+from dpcube.core.domain import value_set as selection_module
 from dpcube.core.errors import DomainError, QueryError
 from dpcube.queries.counting import Condition, select
 
@@ -343,9 +343,9 @@ def test_categories_are_selected_by_value_list_or_declared_order() -> None:
 
 def test_the_selection_of_the_complement_covers_the_rest_of_the_bins() -> None:
     half, after = DOSE.range(0.25, 0.75), np.nextafter([0.75, 2.0], np.inf).tolist()  # both ends are held
-    assert DOSE.complement(half) == Selection(((0.0, 0.25), (after[0], after[1])))
+    assert DOSE.complement(half) == ValueSet(((0.0, 0.25), (after[0], after[1])))
     assert DOSE.complement(DOSE.complement(half)) == half
-    assert AGE.complement(AGE.everything()) == Selection()
+    assert AGE.complement(AGE.everything()) == ValueSet()
 
 
 def test_ranges_that_meet_or_hold_one_another_are_one() -> None:
@@ -361,7 +361,7 @@ def test_rounding_never_selects_more_than_the_whole_bin() -> None:
     cuts = (-0.012770326689636374, 0.12422683460716419, 0.12939643462177405)
     low, high = -0.16659299645723083, 1.229789455277151
     starts = (low, *(math.nextafter(cut, math.inf) for cut in cuts))
-    nearly_all = Selection(tuple(zip(starts, (*cuts, high), strict=True)))
+    nearly_all = ValueSet(tuple(zip(starts, (*cuts, high), strict=True)))
     assert Float(name="x", edges=(low, high)).weights(nearly_all).tolist() == [1.0]
 
 

@@ -17,7 +17,17 @@ from dpcube.cli.analyst.tables import export
 from dpcube.core.errors import DpcubeError
 from dpcube.curator import publish
 from dpcube.release import capabilities
-from dpcube.release.capabilities import BOXES, CELLS, CLASSIFIER, FEATURES, MERGE, OFFLINE_PAGE, TABLE, Feature, Kind
+from dpcube.release.capabilities import (
+    ALL_CELLS,
+    BOXES,
+    CAPABILITIES,
+    CLASSIFIER,
+    MERGE,
+    OFFLINE_PAGE,
+    TABLE,
+    Capability,
+    ReleaseKind,
+)
 from dpcube.release.report import report
 from dpcube.web.explorer.contents import packed_contents, served_contents
 
@@ -25,16 +35,16 @@ ROWS = 400
 
 
 @cache
-def released(kind: Kind, month: int = 0) -> Release:
+def released(kind: ReleaseKind, month: int = 0) -> Release:
     """One release of each kind; with a month, of the rows of that month."""
     generator = np.random.default_rng(5)
     a = generator.integers(0, 8, ROWS)
     columns: dict[str, Any] = {"a": a, "b": (a + generator.integers(0, 3, ROWS)) % 8, "m": a % 2 + 1}
     attributes: list[Any] = [Integer("a", 0, 7), Integer("b", 0, 7)]
-    if kind is Kind.WIDE:
+    if kind is ReleaseKind.WIDE:
         columns |= {f"c{j}": (a + generator.integers(0, 4, ROWS)) % 8 for j in range(10)}
         attributes += [Integer(f"c{j}", 0, 7) for j in range(10)]
-    if kind is Kind.GRID:
+    if kind is ReleaseKind.GRID:
         columns |= {"a": generator.normal(0, 1, ROWS), "c": generator.normal(0, 1, ROWS)}
         attributes = [Float("a", -5, 5, width=0.0005), Integer("b", 0, 7), Float("c", -5, 5, width=0.0005)]
     period = ("m", month, month) if month else None
@@ -74,7 +84,7 @@ TRIED: dict[str, list[Callable[[Release, Path], object]]] = {
     "plots and maps": [lambda r, _: r.plot("a"), lambda r, _: r.plot("a", "b")],
     "report and explanation": [lambda r, _: r.explain(), lambda r, _: report(r)],
     "explorer, served": [lambda r, place: served_contents(r, place)],
-    CELLS.name: [lambda r, _: r.cells()],
+    ALL_CELLS.name: [lambda r, _: r.cells()],
     TABLE.name: [lambda r, _: r.table(), exported],
     BOXES.name: [lambda r, _: r.boxes()],
     OFFLINE_PAGE.name: [offline_page],
@@ -84,9 +94,11 @@ TRIED: dict[str, list[Callable[[Release, Path], object]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", Kind)
-@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
-def test_a_feature_works_or_is_refused_as_the_table_says(feature: Feature, kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ReleaseKind)
+@pytest.mark.parametrize("feature", CAPABILITIES, ids=lambda feature: feature.name)
+def test_a_feature_works_or_is_refused_as_the_table_says(
+    feature: Capability, kind: ReleaseKind, tmp_path: Path
+) -> None:
     release = released(kind)
     assert capabilities.kind_of(release) is kind
     wanted = capabilities.refusal(feature, release)
@@ -99,7 +111,7 @@ def test_a_feature_works_or_is_refused_as_the_table_says(feature: Feature, kind:
 
 
 def test_each_refusal_says_why_and_what_to_do_instead() -> None:
-    for feature in FEATURES:
+    for feature in CAPABILITIES:
         for text in feature.refused.values():
             why, _, remedy = text.partition("; ")
             assert why, feature.name

@@ -11,15 +11,14 @@ from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes, first_meeting
 from dpcube.core.candidates import (
     CANDIDATE_KINDS,
+    MOST_PREDICTED,
+    MOST_ROWS,
+    MOST_WEIGHT,
     BestSplit,
-    BoxDistances,
     Candidates,
-    LargestClass,
     MedianCuts,
     TableDistances,
 )
-from dpcube.core.candidates.classes import MOST_ROWS
-from dpcube.core.candidates.distances import MOST_PREDICTED, MOST_VISITS, MOST_WEIGHT
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import BudgetError, DomainError, InputError
 from dpcube.core.gate import Gate
@@ -41,10 +40,8 @@ CORNER, REST = ((0, 0, 0), (1, 1, 2)), ((1, 1, 0), (2, 3, 4))
 KINDS: list[Candidates] = [
     MedianCuts(WHOLE, np.array([2])),
     MedianCuts(boxes_of(CORNER, REST), np.array([2, 1])),
-    LargestClass(WHOLE, 1),
     *(BestSplit(WHOLE, 2, (0, 1), criterion) for criterion in ("max", "gini", "information")),
-    BoxDistances(boxes_of(CORNER, REST), np.array([30, 30]), np.array([0, 1]), ONE, ZERO),
-    BoxDistances(boxes_of(CORNER, REST, CORNER), np.array([30, 30, 7]), np.array([0, 0, 1]), ONE, ZERO),
+    BestSplit(boxes_of(((0, 0, 0), (2, 1, 2)), REST), 2, (0, 1)),
     TableDistances(SHAPE, ((0,), (1, 2)), (np.array([100, 100]), np.full((3, 4), 23)), ONE, ZERO),
 ]
 
@@ -69,11 +66,13 @@ def test_without_noise_the_first_of_the_best_is_chosen(candidates: Candidates) -
 
 
 def test_counters_of_made_up_tables_choose_what_is_far_ahead() -> None:
-    clear = np.array([1, 1000, 3])
-    classes = LargestClass(boxes_of(((0,), (3,)), shape=(3,)), 0)
-    assert simulated_gate(clear, Fraction(1), seed=3).select(classes, BUDGET_UNITS).tolist() == [1]
-    counter = simulated_gate(np.zeros(3, np.int64), Fraction(1, 10), seed=3)
-    assert {int(counter.select(classes, BUDGET_UNITS // 100)[0]) for _ in range(60)} == {0, 1, 2}
+    clear = np.array([[1, 1000, 3]])
+    totals = tuple(np.array([predicted]) for predicted in (1004, 4, 1001))
+    tables = TableDistances((1, 3), ((0,),) * 3, totals, np.ones(3, np.int64), np.zeros(3, np.int64))
+    assert simulated_gate(clear, Fraction(1), seed=3).select(tables, BUDGET_UNITS).tolist() == [1]
+    counter = simulated_gate(np.zeros((1, 3), np.int64), Fraction(1, 10), seed=3)
+    alike = TableDistances((1, 3), ((0,),) * 3, (totals[0],) * 3, np.ones(3, np.int64), np.zeros(3, np.int64))
+    assert {int(counter.select(alike, BUDGET_UNITS // 100)[0]) for _ in range(60)} == {0, 1, 2}
 
 
 def test_medians_are_found_where_they_are() -> None:
@@ -97,24 +96,20 @@ def test_the_largest_scores_there_can_be_do_not_wrap_around() -> None:
     most = 2**63 - 1
     table = np.array([most, 0, 0])
     line = boxes_of(((0,), (3,)), shape=(3,))
-    cuts, classes = MedianCuts(line, np.array([0])), LargestClass(line, 0)
+    cuts = MedianCuts(line, np.array([0]))
     assert cuts.scores(table).tolist() == [-most, -most]
-    assert classes.scores(table).tolist() == [0, -most, -most]
     for noise, expected in (((most, 0), 0), ((0, most), 1), ((-(2**63), most), 0), ((most - 1, -(2**63)), 1)):
         assert Gate(table, Fraction(1), noise=Loud(*noise)).select(cuts, BUDGET_UNITS).tolist() == [expected]
-    assert Gate(table, Fraction(1), noise=Loud(0, most, most)).select(classes, BUDGET_UNITS).tolist() == [0]
-    cells = boxes_of(((0,), (1,)), ((1,), (3,)), ((0,), (3,)), shape=(3,))
-    half = MOST_PREDICTED // 2
-    far = BoxDistances(
-        cells, np.array([-half, half, -half]), np.array([0, 0, 1]), np.array([1, MOST_WEIGHT]), -ONE * MOST_PREDICTED
-    )
-    assert far.scores(table).tolist() == [
-        most + 2 * half + MOST_PREDICTED,
-        MOST_WEIGHT * (most + half + MOST_PREDICTED),
+    total = np.array([-MOST_PREDICTED])
+    weights = np.array([1, MOST_WEIGHT])
+    far = TableDistances((1, 3), ((0,), (0,)), (total, -total), weights, -ONE * MOST_PREDICTED)
+    assert far.scores(table[None]).tolist() == [
+        most + 2 * MOST_PREDICTED,
+        MOST_WEIGHT * most,
     ]
     for noise, expected in (((most, 0), 0), ((0, most), 1)):  # the sums are above 2^63 and 2^64
-        near = BoxDistances(cells, far.predicted, far.candidate, ONE, ZERO)
-        assert Gate(table, Fraction(1), noise=Loud(*noise)).select(near, BUDGET_UNITS).tolist() == [expected]
+        near = TableDistances((1, 3), ((0,), (0,)), (total, total), ONE, ZERO)
+        assert Gate(table[None], Fraction(1), noise=Loud(*noise)).select(near, BUDGET_UNITS).tolist() == [expected]
     tables = TableDistances((3,), ((0,),), (np.full(3, -(MOST_PREDICTED // 3)),), ONE[:1], ZERO[:1])
     assert tables.scores(table).tolist() == [most + 3 * (MOST_PREDICTED // 3)]
     square = np.array([[most // 2, most // 2]]).T
@@ -133,9 +128,10 @@ def test_noise_is_folded() -> None:
 
 def test_boxes_that_meet_are_found() -> None:
     boxes = boxes_of(((0, 0), (2, 2)), ((2, 0), (4, 4)), ((1, 1), (2, 3)), ((3, 3), (4, 4)), shape=(4, 4))
-    assert first_meeting(boxes, np.array([0, 0, 0, 0])) == 2
-    assert first_meeting(boxes, np.array([0, 0, 1, 1])) == -1
-    assert first_meeting(boxes, np.array([0, 1, 1, 1])) == 3
+    assert first_meeting(boxes) == 2
+    assert first_meeting(boxes_of(((0, 0), (2, 2)), ((2, 0), (4, 4)), shape=(4, 4))) == -1
+    later = boxes_of(((2, 0), (4, 4)), ((1, 1), (2, 3)), ((3, 3), (4, 4)), shape=(4, 4))
+    assert first_meeting(later) == 2
 
 
 # What is refused, and charges nothing.
@@ -158,7 +154,7 @@ COUNTERS = pytest.mark.parametrize(
 def test_what_is_no_known_kind_is_refused_before_a_charge(make: Any, candidates: Any) -> None:
     counter = make(CUBE)
     with pytest.raises(
-        InputError, match="select needs candidates of one of the kinds MedianCuts, LargestClass, BestSplit"
+        InputError, match="select needs candidates of one of the kinds MedianCuts, BestSplit, TableDistances"
     ):
         counter.select(candidates, BUDGET_UNITS)
     every_cell(counter, BUDGET_UNITS)
@@ -196,13 +192,6 @@ def test_too_small_a_share_for_the_spread_is_refused_before_a_charge(make: Any) 
     every_cell(counter, BUDGET_UNITS)
 
 
-def distances(
-    *, boxes: Any = None, predicted: Any = (1, 2), candidate: Any = (0, 1), weights: Any = ONE, allowances: Any = ZERO
-) -> BoxDistances:
-    boxes = boxes_of(CORNER, REST) if boxes is None else boxes
-    return BoxDistances(boxes, np.array(predicted), np.array(candidate), weights, allowances)
-
-
 def tables(
     *, axes: Any = ((0,), (1,)), predicted: Any = ((1, 2), (1, 2, 3)), weights: Any = ONE, allowances: Any = ZERO
 ) -> TableDistances:
@@ -224,10 +213,9 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "an axis below 0": (lambda: MedianCuts(WHOLE, np.array([-1])), "the axes of cuts"),
     "axes that are floats": (lambda: MedianCuts(WHOLE, np.array([1.0])), "64-bit integers"),
     "too few axes": (lambda: MedianCuts(boxes_of(CORNER, REST), np.array([2])), "an array of 2"),
-    "classes of boxes that meet": (lambda: LargestClass(TWICE, 1), "must be disjoint"),
-    "no such class axis": (lambda: LargestClass(WHOLE, 3), "the axis of the class must be one of the axes 0 to 2"),
-    "a class axis of another type": (lambda: LargestClass(WHOLE, np.int64(1)), "a plain int"),  # type: ignore[arg-type]
-    "true is no axis": (lambda: LargestClass(WHOLE, True), "a plain int"),
+    "no such class axis": (lambda: split(target=3), "the axis of the class must be one of the axes 0 to 2"),
+    "a class axis of another type": (lambda: split(target=np.int64(2)), "a plain int"),
+    "true is no axis": (lambda: split(axes=(0,), target=True), "a plain int"),
     "splits of boxes that meet": (lambda: split(boxes=TWICE), "must be disjoint"),
     "no axes": (lambda: split(axes=()), "must ascend"),
     "axes that descend": (lambda: split(axes=(1, 0)), "must ascend"),
@@ -238,33 +226,12 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "no rows": (lambda: split(most_rows=0), "most_rows"),
     "too many rows": (lambda: split(most_rows=MOST_ROWS + 1), "most_rows"),
     "rows that are no whole number": (lambda: split(most_rows=5.0), "most_rows"),
-    "candidates out of order": (lambda: distances(candidate=(1, 0)), "in the order of their candidates"),
-    "a candidate without boxes": (lambda: distances(candidate=(1, 1)), "at least one"),
-    "a candidate too many": (lambda: distances(candidate=(0, 2)), "the candidates of boxes"),
-    "no boxes": (lambda: distances(boxes=NONE, predicted=np.empty(0, int), candidate=np.empty(0, int)), "at least one"),
-    "too few predictions": (lambda: distances(predicted=(1,)), "predicted counts must be an array of 2"),
-    "predictions that are floats": (lambda: distances(predicted=(1.0, 2.0)), "64-bit integers"),
-    "predictions too large": (lambda: distances(predicted=(0, MOST_PREDICTED + 1)), "predicted counts"),
-    "predictions too small": (lambda: distances(predicted=(-MOST_PREDICTED - 1, 0)), "predicted counts"),
-    "predictions too large together": (
-        lambda: distances(
-            candidate=(0, 0), predicted=(0, MOST_PREDICTED // 2 + 1), weights=ONE[:1], allowances=ZERO[:1]
-        ),
-        "predicted counts",
-    ),
-    "boxes of a candidate that meet": (
-        lambda: distances(boxes=TWICE, candidate=(0, 0), weights=ONE[:1], allowances=ZERO[:1]),
-        "boxes of one candidate must be disjoint",
-    ),
-    "a weight of 0": (lambda: distances(weights=ZERO), "the weights of candidates"),
-    "too large a weight": (lambda: distances(weights=ONE * (MOST_WEIGHT + 1)), "the weights of candidates"),
-    "weights that are floats": (lambda: distances(weights=ONE * 1.5), "the weights of candidates"),
-    "one weight for all": (lambda: distances(weights=np.int64(1)), "candidates"),
-    "too large an allowance": (
-        lambda: distances(allowances=ONE * (MOST_PREDICTED + 1)),
-        "the allowances of candidates",
-    ),
-    "too few allowances": (lambda: distances(allowances=ZERO[:1]), "the allowances of candidates"),
+    "a weight of 0": (lambda: tables(weights=ZERO), "the weights of candidates"),
+    "too large a weight": (lambda: tables(weights=ONE * (MOST_WEIGHT + 1)), "the weights of candidates"),
+    "weights that are floats": (lambda: tables(weights=ONE * 1.5), "the weights of candidates"),
+    "one weight for all": (lambda: tables(weights=np.int64(1)), "the weights of candidates"),
+    "too large an allowance": (lambda: tables(allowances=ONE * (MOST_PREDICTED + 1)), "the allowances of candidates"),
+    "too few allowances": (lambda: tables(allowances=ZERO[:1]), "the allowances of candidates"),
     "no table": (lambda: tables(axes=(), predicted=()), "at least one"),
     "a table without a prediction": (lambda: tables(predicted=((1, 2),)), "one prediction for each"),
     "a table over no axis": (lambda: tables(axes=((0,), ())), "must ascend"),
@@ -276,7 +243,10 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: tables(predicted=((1, 2), (1, 2, MOST_PREDICTED // 3 + 1))),
         "predicted counts",
     ),
-    "tables without weights": (lambda: tables(weights=ZERO), "the weights of candidates"),
+    "a table predicted too small": (
+        lambda: tables(predicted=((1, 2), (1, 2, -(MOST_PREDICTED // 3) - 1))),
+        "predicted counts",
+    ),
 }
 
 
@@ -287,37 +257,12 @@ def test_candidates_that_cannot_be_are_refused_when_they_are_made(name: str) -> 
         make()
 
 
-def test_sets_of_boxes_that_take_too_long_to_look_through_are_refused() -> None:
-    halves = boxes_of(((0,), (4,)), ((4,), (8,)), shape=(8,))
-    for sets in (MOST_VISITS, MOST_VISITS + 1):
-        boxes = Boxes((8,), np.tile(halves.lower, (sets, 1)), np.tile(halves.upper, (sets, 1)))
-        given = (
-            np.zeros(2 * sets, np.int64),
-            np.repeat(np.arange(sets), 2),
-            np.ones(sets, np.int64),
-            np.zeros(sets, np.int64),
-        )
-        if sets == MOST_VISITS:
-            BoxDistances(boxes, *given)
-        else:
-            with pytest.raises(InputError, match="choose among fewer of them"):
-                BoxDistances(boxes, *given)
-    many = np.zeros((1000, 1), np.int64)  # single boxes need no such look
-    BoxDistances(
-        Boxes((8,), many, many + 8), np.zeros(1000, np.int64), np.arange(1000), *(np.ones(1000, np.int64),) * 2
-    )
-
-
 def test_candidates_do_not_change_after_they_were_made() -> None:
-    axes, predicted, weights = np.array([2]), np.array([1, 2]), np.array([1, 1])
-    cuts, sets = MedianCuts(WHOLE, axes), distances(predicted=predicted, weights=weights)
-    axes[0], predicted[0], weights[0] = 0, 9, 9
-    assert (cuts.axes.tolist(), sets.predicted.tolist(), sets.weights.tolist()) == ([2], [1, 2], [1, 1])
-    table = np.array([1, 2])
-    kept = TableDistances(SHAPE, ((0,),), (table,), ONE[:1], ZERO[:1])
-    table[0] = 9
-    assert kept.predicted[0].tolist() == [1, 2]
-    for array in (cuts.axes, sets.predicted, sets.candidate, sets.weights, sets.allowances, kept.predicted[0]):
+    axes, table, weights = np.array([2]), np.array([1, 2]), np.array([1])
+    cuts, kept = MedianCuts(WHOLE, axes), TableDistances(SHAPE, ((0,),), (table,), weights, ZERO[:1])
+    axes[0], table[0], weights[0] = 0, 9, 9
+    assert (cuts.axes.tolist(), kept.predicted[0].tolist(), kept.weights.tolist()) == ([2], [1, 2], [1])
+    for array in (cuts.axes, kept.predicted[0], kept.weights, kept.allowances):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 5
 
@@ -355,4 +300,4 @@ def test_a_choice_is_refused_if_one_cell_of_one_candidate_cannot_pay() -> None:
         with pytest.raises(BudgetError, match="nothing was drawn"):
             gate.select(candidates, BUDGET_UNITS // 2)
     gate.select(MedianCuts(boxes_of(CORNER), np.array([2])), BUDGET_UNITS)
-    gate.select(LargestClass(boxes_of(((1, 2, 3), (2, 3, 4))), 0), BUDGET_UNITS // 2 - 1)
+    gate.select(BestSplit(boxes_of(((1, 2, 3), (2, 3, 4))), 2, (0,)), BUDGET_UNITS // 2 - 1)

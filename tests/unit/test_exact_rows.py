@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpcube import Category, Domain, Integer
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates import BestSplit, LargestClass, MedianCuts, TableDistances
+from dpcube.core.candidates import BestSplit, MedianCuts, TableDistances
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import BudgetError, InputError
 from dpcube.core.exact import DenseCounts, SparseRows
@@ -139,7 +139,7 @@ def test_a_table_that_cannot_be_is_refused_before_a_charge(axes: Any) -> None:
     assert gate._budget._left == BUDGET_UNITS
 
 
-@pytest.mark.parametrize("candidates", [LargestClass(LINE, target=0), None, "tables"])
+@pytest.mark.parametrize("candidates", [MedianCuts(LINE, np.array([0])), None, "tables"])
 def test_other_choices_are_refused_before_a_charge(candidates: Any) -> None:
     gate = wide_gate()
     with pytest.raises(InputError):

@@ -6,10 +6,10 @@ from datetime import date
 import numpy as np
 import pytest
 
-from dpcube.core.domain import Category, Date, Domain, Float, Integer, Selection
+from dpcube.core.domain import Category, Date, Domain, Float, Integer, ValueSet
 from dpcube.core.errors import QueryError
 from dpcube.queries import CountingQuery, Workload, expression, query
-from dpcube.queries.expression import GRAMMAR, MAX_CHARACTERS, parse
+from dpcube.queries.expression import GRAMMAR, MAX_EXPRESSION, parse
 
 DOMAIN = Domain(
     (
@@ -189,9 +189,9 @@ def test_ranges_of_real_numbers_meet_too() -> None:
 def test_conditions_on_several_attributes_are_kept_apart() -> None:
     selected = parse("age = 3 and (sex = 'Male' and grade >= 'mid') and age < 5", DOMAIN)
     assert selected == {
-        "age": Selection(((3.0, 4.0),)),
-        "sex": Selection(((1.0, 2.0),)),
-        "grade": Selection(((1.0, 3.0),)),
+        "age": ValueSet(((3.0, 4.0),)),
+        "sex": ValueSet(((1.0, 2.0),)),
+        "grade": ValueSet(((1.0, 3.0),)),
     }
 
 
@@ -305,7 +305,7 @@ def test_what_cannot_be_read_says_what_was_expected(text: str, message: str) -> 
             "(age = 3 and n = 1) or age = 2",
             "'or' must be of one attribute, here it is of age, n; ask two questions",
         ),
-        ("x" * (MAX_CHARACTERS + 1), "the expression has 10001 characters; at most 10000 are read"),
+        ("x" * (MAX_EXPRESSION + 1), "the expression has 10001 characters; at most 10000 are read"),
         ("(" * 51 + "age = 1", "the expression nests parentheses and 'not' more than 50 deep; write it with fewer"),
         ("not " * 51 + "age = 1", "the expression nests parentheses and 'not' more than 50 deep; write it with fewer"),
     ],
@@ -345,7 +345,7 @@ def test_fifty_deep_is_read() -> None:
     ids=lambda text: text[:12],
 )
 def test_the_longest_expressions_take_a_moment(text: str) -> None:
-    assert 9_000 <= len(text) <= MAX_CHARACTERS
+    assert 9_000 <= len(text) <= MAX_EXPRESSION
     start = time.process_time()
     with suppress(QueryError):
         parse(text, DOMAIN)

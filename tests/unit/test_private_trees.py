@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates import Candidates
-from dpcube.core.candidates.classes import CRITERIA, Criterion
+from dpcube.core.candidates import CRITERIA, Candidates, Criterion
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.domain import Domain
 from dpcube.core.errors import BudgetError

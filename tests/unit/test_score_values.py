@@ -7,9 +7,17 @@ import pytest
 
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
-from dpcube.core.candidates.classes import CRITERIA, MOST_ROWS, ONE, _rows_times_log
-from dpcube.core.candidates.distances import MOST_PREDICTED, MOST_VISITS, MOST_WEIGHT
+from dpcube.core.candidates import (
+    CRITERIA,
+    MOST_PREDICTED,
+    MOST_ROWS,
+    MOST_WEIGHT,
+    ONE,
+    BestSplit,
+    MedianCuts,
+    TableDistances,
+    _rows_times_log,
+)
 from dpcube.core.errors import InputError
 
 ONES = np.ones(2, np.int64)
@@ -50,25 +58,22 @@ def test_spreads_and_limits() -> None:
     """A spread that is too small is not private, and one that is too large is noise for nothing."""
     cube = whole(2, 2)
     assert MedianCuts(cube, np.array([0])).sensitivity == 2
-    assert LargestClass(cube, 0).sensitivity == 1
-    boxes = Boxes((2,), np.array([[0], [1]]), np.array([[1], [2]]))
     weights = np.array([3, 5])
-    assert BoxDistances(boxes, ONES, np.arange(2), weights, ONES).sensitivity == 10
     assert TableDistances((2, 2), ((0,), (1,)), (ONES, ONES), weights, ONES).sensitivity == 10
     assert [BestSplit(cube, 0, (1,), criterion).sensitivity for criterion in CRITERIA] == [1, 2 * ONE, 66000]
     few = [BestSplit(cube, 0, (1,), "information", most).sensitivity for most in (1, 5, 1000, MOST_ROWS)]
     assert few == [2058, 4004, 11693, 66000]
-    assert (MOST_PREDICTED, MOST_WEIGHT, MOST_VISITS, MOST_ROWS, ONE) == (2**62, 2**20, 64, 2**63 - 1, 1024)
+    assert (MOST_PREDICTED, MOST_WEIGHT, MOST_ROWS, ONE) == (2**62, 2**20, 2**63 - 1, 1024)
 
 
 CUBE: Ints = (np.arange(24) * 5 % 17).reshape(2, 3, 4)
 
 
-def test_boxes_away_from_the_origin_have_their_own_classes() -> None:
-    classes = LargestClass(box((1, 1, 2), (2, 3, 4), CUBE.shape), 2)
-    assert classes.sizes.tolist() == [2]
-    inside = CUBE[1:2, 1:3, 2:4].sum(axis=(0, 1))
-    assert classes.scores(CUBE).tolist() == [-int(inside[1]), -int(inside[0])]
+def test_boxes_away_from_the_origin_have_their_own_counts() -> None:
+    split = BestSplit(box((1, 1, 2), (2, 3, 4), CUBE.shape), 2, (0, 1))
+    assert split.sizes.tolist() == [2]
+    inside = CUBE[1:2, 1:3, 2:4].sum(axis=0)
+    assert split.scores(CUBE).tolist() == [-int(inside.sum(axis=0).min()), -int(inside.min(axis=1).sum())]
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -103,14 +108,12 @@ def test_beyond_the_declared_rows_information_goes_on_in_a_straight_line() -> No
 
 def test_distances_are_pythons_integers_of_any_size() -> None:
     """An unsigned one of 64 bits would become a float when noise is added to it."""
-    table = np.array([2**63 - 1, 0])
-    boxes = Boxes((2,), np.array([[0], [1]]), np.array([[1], [2]]))
-    sets = BoxDistances(boxes, np.array([-(2**62), 0]), np.arange(2), ONES, 0 * ONES)
-    for scores in (sets.scores(table), TableDistances((2,), ((0,),), (ONES,), ONES[:1], ONES[:1]).scores(table)):
+    table = np.array([[2**63 - 1, 0]])
+    totals = TableDistances((1, 2), ((0,), (0,)), (np.array([-(2**62)]), np.array([2**62])), ONES, 0 * ONES)
+    for scores in (totals.scores(table), totals.scores(0 * table)):
         assert scores.dtype == object
         assert all(type(score) is int for score in scores)
-    assert sets.scores(table).tolist() == [2**63 - 1 + 2**62, 0]
-    assert sets.scores(0 * table).dtype == object
+    assert totals.scores(table).tolist() == [2**63 - 1 + 2**62, 2**63 - 1 - 2**62]
 
 
 def test_lists_may_stand_for_tuples() -> None:
@@ -121,20 +124,14 @@ def test_lists_may_stand_for_tuples() -> None:
     split.axes.index(1)
 
 
-def sets(candidate: list[int], predicted: list[int], number: int) -> BoxDistances:
-    boxes = Boxes((3,), np.array([[0], [1], [2]]), np.array([[1], [2], [3]]))
-    one = np.ones(number, np.int64)
-    return BoxDistances(boxes, np.array(predicted), np.array(candidate), one, one)
-
-
 def test_more_that_cannot_be() -> None:
     with pytest.raises(InputError, match="the axis of the class"):
         BestSplit(whole(2, 2), 5, (0,))
-    with pytest.raises(InputError, match="in the order of their candidates"):
-        sets([0, 1, 0], [1, 1, 1], 2)
-    with pytest.raises(InputError, match="predicted counts"):  # two boxes of one candidate may add up to no more
-        sets([0, 0, 1], [0, 2**61 + 1, 0], 2)
-    sets([0, 0, 1], [0, 2**61, -(2**61)], 2)
+    half = np.array([0, 2**61])
+    TableDistances((2,), ((0,),), (half,), ONES[:1], ONES[:1])
+    TableDistances((2,), ((0,),), (-half,), ONES[:1], ONES[:1])
+    with pytest.raises(InputError, match="predicted counts"):  # two cells of one table may add up to no more
+        TableDistances((2,), ((0,),), (half + 1,), ONES[:1], ONES[:1])
     with pytest.raises(InputError, match="predicted counts"):  # as many numbers, in another shape
         TableDistances((2, 3), ((0, 1),), (np.ones((3, 2), np.int64),), ONES[:1], ONES[:1])
     two = Boxes((4, 4), np.array([[0, 0], [2, 0]]), np.array([[2, 4], [3, 4]]))

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.core.arrays import Ints
+from dpcube.core.arrays import Bools, Ints
 from dpcube.core.compiled import compiled
 from dpcube.core.errors import DomainError
 
@@ -157,17 +157,14 @@ def paint_chosen(boxes: Boxes, chosen: Ints) -> NDArray[np.int32]:
     return labels.reshape(boxes.shape)
 
 
-def first_meeting(boxes: Boxes, group: Ints) -> int:
-    """Return the first box that has a cell in common with one before it of its own group, or -1 if none has.
+def first_meeting(boxes: Boxes) -> int:
+    """Return the first box that has a cell in common with one before it, or -1 if none has.
 
-    The boxes of a group come one after another.
-
-    >>> boxes = Boxes((3,), np.array([[0], [1], [2]]), np.array([[2], [2], [3]]))
-    >>> first_meeting(boxes, np.array([0, 0, 0])), first_meeting(boxes, np.array([0, 1, 1]))
-    (1, -1)
+    >>> first_meeting(Boxes((3,), np.array([[0], [1], [2]]), np.array([[2], [2], [3]])))
+    1
     """
-    last = np.full(math.prod(boxes.shape), -1, dtype=np.int64)
-    return _meeting(last, np.array(boxes.shape), boxes.lower, boxes.upper, group)
+    held = np.zeros(math.prod(boxes.shape), np.bool_)
+    return _meeting(held, np.array(boxes.shape), boxes.lower, boxes.upper)
 
 
 def box_sums(array: NDArray[Element], boxes: Boxes) -> NDArray[Element]:
@@ -271,17 +268,17 @@ def _paint_boxes(labels: NDArray[np.int32], shape: Ints, lower: Ints, upper: Int
 
 
 @compiled
-def _meeting(last: Ints, shape: Ints, lower: Ints, upper: Ints, group: Ints) -> int:
-    """Write into the cells the last group that they are in; return the first box to meet its own group, or -1."""
+def _meeting(held: Bools, shape: Ints, lower: Ints, upper: Ints) -> int:
+    """Mark the cells of each box; return the first box that meets a marked one, or -1."""
     strides = _strides(shape)
     index = np.empty(len(shape), dtype=np.int64)
     for box in range(len(lower)):
         offset, axis, length = _first_run(index, shape, strides, lower, upper, box)
         while offset >= 0:
             for cell in range(offset, offset + length):
-                if last[cell] == group[box]:
+                if held[cell]:
                     return box
-                last[cell] = group[box]
+                held[cell] = True
             offset = _next_run(index, strides, lower, upper, box, axis, offset)
     return -1
 

@@ -4,10 +4,10 @@ Proof. Let x' be x with one row more, in cell i. A call adds independent noise t
 boxes that hold i change, each by 1, so the ratio of the call's output densities is at most exp of the summed epsilons
 of those boxes. A marginal is a call whose boxes are disjoint and cover the cube: each cell is in one of them and is
 charged its units, all cells alike. A selection costs a row in a cell that any candidate covers its units
-(`core/selection.py`) and any other row nothing, and such cells are charged them once. The transcript's density is the
-product over calls of conditional densities (each call may depend on earlier outputs), so the whole loss at i is the sum
-of what cell i was charged. Every charge is refused that would take any cell's sum above the job's epsilon, whatever the
-earlier outputs were: the bound holds transcript by transcript.
+(`core/selection.py`) and any other row nothing: every cell is charged its units, or those of the disjoint boxes that it
+is about. The transcript's density is the product over calls of conditional densities (each call may depend on earlier
+outputs), so the whole loss at i is the sum of what cell i was charged. Every charge is refused that would take any
+cell's sum above the job's epsilon, whatever the earlier outputs were: the bound holds transcript by transcript.
 
 That sum is kept as what all cells were charged alike, and besides, if the cube is materialised, by cell, and else by
 regions (`core/regions.py`): a tree of cuts whose leaves partition the cube, each box being whole leaves. A box adds its
@@ -127,23 +127,7 @@ class CellBudget(Unique):
             elif self._by_cells:
                 self._debit(self._sum(boxes, units))
             else:
-                self._debit_regions(boxes, units, once=False)
-
-    def charge_once(self, boxes: Boxes, units: int) -> None:
-        """Charge every cell that is in any of the boxes, in however many, or refuse and change nothing."""
-        check_units(units)
-        if boxes.shape != self._shape:
-            msg = f"a call needs boxes in a cube of shape {self._shape}"
-            raise BudgetError(msg)
-        with self._account.mine():
-            if units > np.max(self._left):
-                self._refuse()
-            if self._by_cells:
-                held = np.zeros(self._shape, np.int64)
-                add_to_boxes(held, boxes, np.ones(len(boxes), np.int64))
-                self._debit(np.minimum(held, 1) * int(units))
-            else:
-                self._debit_regions(boxes, np.full(len(boxes), units, np.int64), once=True)
+                self._debit_regions(boxes, units)
 
     def most_charged(self) -> int:
         """Return the most that any cell was charged."""
@@ -166,19 +150,15 @@ class CellBudget(Unique):
             self._refuse()
         self._left = left
 
-    def _debit_regions(self, boxes: Boxes, units: Ints, *, once: bool = False) -> None:
-        """Charge by regions: each box to the largest nodes inside it, or the leaves of all boxes `once`."""
+    def _debit_regions(self, boxes: Boxes, units: Ints) -> None:
+        """Charge by regions: each box to the largest nodes inside it."""
         try:
             self._regions = self._regions or RegionTree(self._shape)
             self._regions.part(boxes)
         except DomainError:
             self._refuse()
         charged = self._by_region()
-        if once:
-            charged[self._regions.leaves_inside(boxes)] += units[0]
-            if self._most(charged) > self._left:
-                self._refuse()
-        for some in [] if once else _slices(len(boxes)):
+        for some in _slices(len(boxes)):
             self._regions.add(Boxes(self._shape, boxes.lower[some], boxes.upper[some]), units[some], charged)
             if self._most(charged) > self._left:
                 self._refuse()
@@ -217,10 +197,6 @@ class CoarseBudget(CellBudget):
         call = CellBudget(self._shape, BUDGET_UNITS, by_cells=self._by_cells)
         call.charge(boxes, units)
         self._finer.charge_all(call.most_charged())
-
-    def charge_once(self, boxes: Boxes, units: int) -> None:  # noqa: ARG002 (they are not told apart)
-        """Charge every cell, whether it is in the boxes or not."""
-        self._finer.charge_all(units)
 
     def most_charged(self) -> int:
         """Return the most that any cell was charged."""

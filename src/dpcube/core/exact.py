@@ -50,7 +50,7 @@ class ExactData(Unique):
         """Return the exact count of the whole, as a table of one cell.
 
         No sum here or below wraps around: no count is negative, and the sources keep all of a cube together below 2^63
-        (`sources/rows.py`, `sources/counts.py`), so the sum of any of them is in between.
+        (`sources/rows.py`, `sources/open.py`), so the sum of any of them is in between.
         """
 
     @abstractmethod
@@ -190,7 +190,9 @@ class SparseRows(ExactData):
         A row is in one leaf; the largest regions inside a box are disjoint and make it up, so a row in the box is in
         one of them.
         """
-        return DenseCounts(self._sums(boxes))
+        regions, axes = RegionTree(self.shape), range(len(self.shape))
+        regions.part(boxes)
+        return DenseCounts(regions.sums(boxes, regions.counted(self._block(axes, start) for start in self._starts())))
 
     @sealed
     def grouped(self, groups: Sequence[Ints]) -> "SparseRows":
@@ -215,12 +217,6 @@ class SparseRows(ExactData):
         if cells > MOST_TABLE_CELLS:
             msg = f"a table over {axes} axes has {cells:,} cells; at most {MOST_TABLE_CELLS:,} are counted at once"
             raise InputError(msg)
-
-    @sealed
-    def _sums(self, boxes: Boxes) -> Ints:
-        regions, axes = RegionTree(self.shape), range(len(self.shape))
-        regions.part(boxes)
-        return regions.sums(boxes, regions.counted(self._block(axes, start) for start in self._starts()))
 
     @sealed
     def _table(self, axes: _Axes) -> Ints:
@@ -276,7 +272,3 @@ class _CountedRows:
     def table(self, axes: _Axes, box: Box | None = None) -> Ints:
         """Count the table over some axes, of the whole cube or of a box."""
         return self._rows._table(axes) if box is None else self._rows._counted(axes, box)
-
-    def sums(self, boxes: Boxes) -> Ints:
-        """Count boxes."""
-        return self._rows._sums(boxes)

@@ -93,7 +93,7 @@ class Gate(Unique):
         if candidates.covered is None:
             self._budget.charge_all(units)
         else:
-            self._budget.charge_once(candidates.covered, units)
+            self._budget.charge(candidates.covered, np.full(len(candidates.covered), int(units)))
         return self._exact.selected(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
 
     @sealed

@@ -73,12 +73,6 @@ class RegionTree:
         _summed_up(self.half, counts)
         return counts
 
-    def leaves_inside(self, boxes: Boxes) -> Ints:
-        """Return the leaves that any of some boxes is made of; the boxes have been parted."""
-        marks = np.zeros(self.used, np.int64)
-        self.add(boxes, np.ones(len(boxes), np.int64), marks)
-        return np.flatnonzero((_summed_down(self.half, marks) > 0) & (self.half[: self.used] == 0))
-
     def most_on_a_path(self, of_nodes: Ints) -> int:
         """Return the largest sum of what the nodes around a cell have, over all cells."""
         return int(_summed_down(self.half, of_nodes.copy()).max())

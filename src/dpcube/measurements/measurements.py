@@ -289,7 +289,7 @@ class Selection(Measurement):
         if asked > 1 and (self.boxes is None or len(self.boxes) != asked):
             msg = f"a selection with {asked:,} questions needs as many boxes that they are about"
             raise DomainError(msg)
-        if self.boxes is not None and asked > 1 and first_meeting(self.boxes, np.zeros(asked, np.int64)) >= 0:
+        if self.boxes is not None and asked > 1 and first_meeting(self.boxes) >= 0:
             msg = "the boxes of the questions of one selection must be disjoint"
             raise DomainError(msg)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.core.arrays import Bools, Floats
-from dpcube.core.domain import Attribute, Domain, Scalar, Selection
+from dpcube.core.domain import Attribute, Domain, Scalar, ValueSet
 from dpcube.core.domain.attribute import listing
 from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import QueryError
@@ -82,7 +82,7 @@ def query(domain: Domain, expression: str | None = None, /, **conditions: Condit
     return query_of(domain, {} if expression is None else parse(expression, domain), conditions)
 
 
-def query_of(domain: Domain, parsed: Mapping[str, Selection], conditions: Mapping[str, Condition]) -> CountingQuery:
+def query_of(domain: Domain, parsed: Mapping[str, ValueSet], conditions: Mapping[str, Condition]) -> CountingQuery:
     """Return the query of selections and conditions by attribute name."""
     for name in conditions:
         if name not in domain.names:
@@ -99,7 +99,7 @@ def query_of(domain: Domain, parsed: Mapping[str, Selection], conditions: Mappin
     return CountingQuery(tuple(weights), tuple(parts))
 
 
-def select(attribute: Attribute, condition: Condition) -> Selection:
+def select(attribute: Attribute, condition: Condition) -> ValueSet:
     """Return the values of an attribute that meet a condition."""
     if isinstance(condition, tuple):
         if len(condition) != 2:
@@ -110,7 +110,7 @@ def select(attribute: Attribute, condition: Condition) -> Selection:
         if not condition:
             msg = f"attribute '{attribute.name}': the list of values is empty; leave the attribute out to count all"
             raise QueryError(msg)
-        return reduce(Selection.__or__, (attribute.equal(value) for value in condition))
+        return reduce(ValueSet.__or__, (attribute.equal(value) for value in condition))
     if condition is None:
         msg = f"attribute '{attribute.name}' cannot equal None; use '(null)' if nulls have a cell of their own"
         raise QueryError(msg)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import NoReturn
 
-from dpcube.core.domain import Attribute, Domain, Scalar, Selection
+from dpcube.core.domain import Attribute, Domain, Scalar, ValueSet
 from dpcube.core.errors import DomainError, QueryError
 
-MAX_CHARACTERS = 10_000
+MAX_EXPRESSION = 10_000
 MAX_DEPTH = 50
 GRAMMAR = "use =, !=, <, <=, >, >=, between ... and ..., in (...), is null, and, or, not"
 
@@ -29,7 +29,7 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 
-Selections = dict[str, Selection]
+Selections = dict[str, ValueSet]
 Token = tuple[str, str]
 
 
@@ -37,8 +37,8 @@ Token = tuple[str, str]
 class _Truth:
     """The values of one attribute for which a condition is true, and those for which it is false."""
 
-    true: Selection
-    false: Selection
+    true: ValueSet
+    false: ValueSet
 
     def __and__(self, other: "_Truth") -> "_Truth":
         return _Truth(self.true & other.true, self.false | other.false)
@@ -58,10 +58,10 @@ def parse(text: str, domain: Domain) -> Selections:
 
     >>> from dpcube.core.domain import Integer
     >>> parse("age >= 3 and age < 5", Domain((Integer(name="age", min=0, max=9),)))
-    {'age': Selection(intervals=((3.0, 5.0),), own_cells=frozenset())}
+    {'age': ValueSet(intervals=((3.0, 5.0),), own_cells=frozenset())}
     """
-    if len(text) > MAX_CHARACTERS:
-        msg = f"the expression has {len(text)} characters; at most {MAX_CHARACTERS} are read"
+    if len(text) > MAX_EXPRESSION:
+        msg = f"the expression has {len(text)} characters; at most {MAX_EXPRESSION} are read"
         raise QueryError(msg)
     parser = _Parser(_tokens(text), domain)
     truths = parser.disjunction(0)
@@ -143,7 +143,7 @@ class _Parser:
         truth = _Truth(selection, attribute.complement(selection))
         return {attribute.name: ~truth if negated else truth}
 
-    def relation(self, attribute: Attribute) -> Selection:
+    def relation(self, attribute: Attribute) -> ValueSet:
         """Return the selection of a comparison; of "not equal", its complement."""
         kind, sign = self.tokens[self.position]
         if kind != "sign" or sign in "(),":
@@ -156,7 +156,7 @@ class _Parser:
             return attribute.range(None, value, high_open=sign == "<")
         return attribute.range(value, None, low_open=sign == ">")
 
-    def members(self, attribute: Attribute) -> Selection:
+    def members(self, attribute: Attribute) -> ValueSet:
         self.expect("(")
         chosen = attribute.equal(self.literal())
         while self.accept(","):
@@ -171,7 +171,7 @@ class _Parser:
             msg = f"nulls of '{attribute.name}' were dropped by the domain, so they cannot be counted"
             raise QueryError(msg)
         everything, nulls = attribute.everything(), frozenset({"null"})
-        truth = _Truth(Selection(own_cells=nulls), Selection(everything.intervals, everything.own_cells - nulls))
+        truth = _Truth(ValueSet(own_cells=nulls), ValueSet(everything.intervals, everything.own_cells - nulls))
         return ~truth if negated else truth
 
     def attribute(self) -> Attribute:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpcube.measurements import Transcript
 
 
-class Kind(StrEnum):
+class ReleaseKind(StrEnum):
     """The kinds of release that users meet."""
 
     CUBE = "cube"
@@ -44,7 +44,7 @@ class Described(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class Capability:
     """Something that a user can do with a release, and for which kinds it cannot be done."""
 
     name: str
@@ -55,7 +55,7 @@ class Feature:
     """The largest cube for which it works."""
     too_large: str = ""
     """What to do with a larger cube."""
-    refused: Mapping[Kind, str] = field(default_factory=dict)
+    refused: Mapping[ReleaseKind, str] = field(default_factory=dict)
     """Why it does not work for a kind of release, and what to do instead."""
     if_materialisable: bool = False
     """Whether it works for any kind of release of so few cells that an estimate materialises them."""
@@ -63,16 +63,16 @@ class Feature:
 
 _FEW = "ask for some of its attributes: group_by, dice or SQL"
 _LARGE_GRID = "a fine grid has more cells than can be materialised; "
-CELLS = Feature(
+ALL_CELLS = Capability(
     "all cells as an array",
     "r.cells()",
     if_materialisable=True,
     refused={
-        Kind.WIDE: f"a wide table has more cells than can be materialised; {_FEW}",
-        Kind.GRID: f"{_LARGE_GRID}ask for ranges, for boxes(), or for synthetic rows",
+        ReleaseKind.WIDE: f"a wide table has more cells than can be materialised; {_FEW}",
+        ReleaseKind.GRID: f"{_LARGE_GRID}ask for ranges, for boxes(), or for synthetic rows",
     },
 )
-TABLE = Feature(
+TABLE = Capability(
     "all cells as a table",
     "r.table(), r.to_pandas(), r.to_polars(), r.to_xarray(), r.to_hist()",
     "dpcube export",
@@ -80,54 +80,56 @@ TABLE = Feature(
     if_materialisable=True,
     too_large="roll it up or dice it first",
     refused={
-        Kind.WIDE: f"a wide table has more cells than a table can list; {_FEW}",
-        Kind.GRID: f"{_LARGE_GRID}dice it first, or export its boxes: boxes()",
+        ReleaseKind.WIDE: f"a wide table has more cells than a table can list; {_FEW}",
+        ReleaseKind.GRID: f"{_LARGE_GRID}dice it first, or export its boxes: boxes()",
     },
 )
-BOXES = Feature(
+BOXES = Capability(
     "boxes as a table",
     "r.boxes()",
     "dpcube export --boxes",
-    refused={Kind.WIDE: "a wide table measures marginals and has no boxes; ask for groups of values: group_by or SQL"},
+    refused={
+        ReleaseKind.WIDE: "a wide table measures marginals and has no boxes; ask for groups of values: group_by or SQL"
+    },
 )
-OFFLINE_PAGE = Feature(
+OFFLINE_PAGE = Capability(
     "explorer as one offline file",
     "",
     "dpcube explore -o",
     max_cells=2**20,
     too_large="leave -o out, and Python answers behind the page",
     refused={
-        Kind.WIDE: "one file cannot contain its model; leave -o out, and Python answers behind the page",
-        Kind.GRID: f"{_LARGE_GRID}leave -o out, and Python answers behind the page",
+        ReleaseKind.WIDE: "one file cannot contain its model; leave -o out, and Python answers behind the page",
+        ReleaseKind.GRID: f"{_LARGE_GRID}leave -o out, and Python answers behind the page",
     },
 )
-CLASSIFIER = Feature(
+CLASSIFIER = Capability(
     "classifiers",
     "r.train(b), r.classifier(b), r.to_training(b)",
     "dpcube train",
     refused={
-        Kind.GRID: f"{_LARGE_GRID}train a library's classifier on synthetic rows (dpcube synth), or release the table "
-        "with --target, which measures marginals by class, or with wider bins"
+        ReleaseKind.GRID: f"{_LARGE_GRID}train a library's classifier on synthetic rows (dpcube synth), or release the "
+        "table with --target, which measures marginals by class, or with wider bins"
     },
 )
-MERGE = Feature(
+MERGE = Capability(
     "merging releases of disjoint periods",
     "dpcube.open([one, other])",
     "dpcube merge",
     refused={
-        Kind.WIDE: "releases of wide tables cannot be merged; query each by itself and add up the answers",
-        Kind.GRID: "releases of fine grids cannot be merged; query each by itself and add up the answers",
+        ReleaseKind.WIDE: "releases of wide tables cannot be merged; query each by itself and add up the answers",
+        ReleaseKind.GRID: "releases of fine grids cannot be merged; query each by itself and add up the answers",
     },
 )
-FEATURES = (
-    Feature("counts with confidence intervals", "r.count(a=(1, 5)), r.answer(workload)", "dpcube count"),
-    Feature("groups, pivots and other views", "r.group_by(a), r.pivot(a, b)"),
-    Feature("SQL with errors", "r.sql(statement, error=True)", "dpcube sql --error"),
-    Feature("synthetic rows", "r.synthesize(100)", "dpcube synth"),
-    Feature("plots and maps", "r.plot(a), r.plot(a, b)", "dpcube plot"),
-    Feature("report and explanation", "r.explain()", "dpcube report, dpcube info"),
-    Feature("explorer, served", "", "dpcube explore"),
-    CELLS,
+CAPABILITIES = (
+    Capability("counts with confidence intervals", "r.count(a=(1, 5)), r.answer(workload)", "dpcube count"),
+    Capability("groups, pivots and other views", "r.group_by(a), r.pivot(a, b)"),
+    Capability("SQL with errors", "r.sql(statement, error=True)", "dpcube sql --error"),
+    Capability("synthetic rows", "r.synthesize(100)", "dpcube synth"),
+    Capability("plots and maps", "r.plot(a), r.plot(a, b)", "dpcube plot"),
+    Capability("report and explanation", "r.explain()", "dpcube report, dpcube info"),
+    Capability("explorer, served", "", "dpcube explore"),
+    ALL_CELLS,
     TABLE,
     BOXES,
     OFFLINE_PAGE,
@@ -137,15 +139,15 @@ FEATURES = (
 """Every feature, those that work for all kinds first."""
 
 
-def kind_of(release: Described) -> Kind:
+def kind_of(release: Described) -> ReleaseKind:
     """Return the kind of a release."""
     if release.transcript.is_wide:
-        return Kind.WIDE
+        return ReleaseKind.WIDE
     is_large = release.domain.size > DENSE_CELLS
-    return Kind.GRID if is_large and release.transcript.layout == "grid" else Kind.CUBE
+    return ReleaseKind.GRID if is_large and release.transcript.layout == "grid" else ReleaseKind.CUBE
 
 
-def refusal(feature: Feature, release: Described) -> str | None:
+def refusal(feature: Capability, release: Described) -> str | None:
     """Return why a feature does not work for a release, and what to do instead; None if it works."""
     kind, size = kind_of(release), release.domain.size
     if kind in feature.refused and not (feature.if_materialisable and size <= DENSE_MODELLED):
@@ -156,7 +158,7 @@ def refusal(feature: Feature, release: Described) -> str | None:
     return None
 
 
-def require(feature: Feature, release: Described) -> None:
+def require(feature: Capability, release: Described) -> None:
     """Raise QueryError, saying why and what to do instead, if a feature does not work for a release."""
     if (msg := refusal(feature, release)) is not None:
         raise QueryError(msg)
@@ -164,16 +166,16 @@ def require(feature: Feature, release: Described) -> None:
 
 def capability_table() -> str:
     """Return the table of docs/capabilities.md."""
-    kinds = list(Kind)
+    kinds = list(ReleaseKind)
     lines = [f"| feature | Python | command | {' | '.join(kinds)} |", "|---" * (3 + len(kinds)) + "|"]
-    for feature in FEATURES:
+    for feature in CAPABILITIES:
         found = [_word(feature, kind) for kind in kinds]
         called = [f"`{text}`" if text else "" for text in (feature.python, feature.command)]
         lines.append(f"| {' | '.join([feature.name, *called, *found])} |")
     return "\n".join(lines)
 
 
-def _word(feature: Feature, kind: Kind) -> str:
+def _word(feature: Capability, kind: ReleaseKind) -> str:
     if kind in feature.refused:
         return f"no: {feature.refused[kind].partition('; ')[2] or feature.refused[kind]}"
     return "yes" if feature.max_cells is None else f"up to {feature.max_cells:,} cells; beyond, {feature.too_large}"

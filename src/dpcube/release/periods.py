@@ -79,6 +79,9 @@ def merged(releases: Sequence["Release"], names: Sequence[str] | None = None) ->
     if not 2 <= len(releases) <= MOST_RELEASES:
         msg = f"2 to {MOST_RELEASES:,} releases can be put together, got {len(releases):,}"
         raise InputError(msg)
+    for one in releases:
+        if (refused := refusal(MERGE, one)) is not None:
+            raise InputError(refused)
     names = [f"release {number}" for number in range(1, len(releases) + 1)] if names is None else names
     covered = [ReleasedPeriod.of(one, name) for one, name in zip(releases, names, strict=True)]
     for one, name, period in zip(releases[1:], names[1:], covered[1:], strict=True):
@@ -95,9 +98,6 @@ def merged(releases: Sequence["Release"], names: Sequence[str] | None = None) ->
             raise InputError(msg)
     ordered = [releases[place] for place in order]
     domain = _domain(ordered[0].domain, [str(covered[place]) for place in order])
-    for one in releases:
-        if (refused := refusal(MERGE, one)) is not None:
-            raise InputError(refused)
     check_memory(16 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="put fewer releases together")
     words = f"{covered[0].column} from {covered[order[0]].first} to {covered[order[-1]].last}"
     return Release(domain, _transcript(ordered, domain.shape), _provenance(ordered, words))

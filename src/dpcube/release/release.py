@@ -20,7 +20,7 @@ from dpcube.queries import Condition, CountingQueries, Workload, query
 from dpcube.queries.counting import query_of
 from dpcube.release import frames
 from dpcube.release.answer import Answer, Answers
-from dpcube.release.capabilities import CELLS, CLASSIFIER, TABLE, require
+from dpcube.release.capabilities import ALL_CELLS, CLASSIFIER, TABLE, require
 from dpcube.release.explain import account
 from dpcube.release.synthesize import BYTES_A_SYNTHETIC_VALUE, synthetic_rows
 from dpcube.release.view import View
@@ -151,7 +151,7 @@ class Release:
 
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""
-        require(CELLS, self)
+        require(ALL_CELLS, self)
         remedy = "ask for ranges, for groups of values, or for synthetic rows"
         check_memory(8 * self.domain.size, what=f"a table of all {self.domain.size:,} cells", remedy=remedy)
         return self.estimate(estimate).cells()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpcube.core.domain import Attribute, Scalar, Selection
+from dpcube.core.domain import Attribute, Scalar, ValueSet
 from dpcube.core.domain.attribute import listing
 from dpcube.core.domain.hierarchy import TOTAL
 from dpcube.core.errors import DomainError, QueryError
@@ -37,7 +37,7 @@ class View:
 
     release: "Release"
     estimate: str = "auto"
-    kept: Mapping[str, Selection] = field(default_factory=dict)
+    kept: Mapping[str, ValueSet] = field(default_factory=dict)
     levels: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -174,21 +174,21 @@ def _names(attribute: Attribute) -> list[str]:
     return [*(level.name for level in attribute.levels()), TOTAL]
 
 
-def _selected(attribute: Attribute, condition: Condition) -> Selection:
+def _selected(attribute: Attribute, condition: Condition) -> ValueSet:
     """Return what a condition selects, where a text may name a group of any level."""
     if isinstance(condition, str):
         return _member(attribute, condition)
     if isinstance(condition, list | set | frozenset) and condition:
-        return reduce(Selection.__or__, (_selected(attribute, value) for value in condition))
+        return reduce(ValueSet.__or__, (_selected(attribute, value) for value in condition))
     return select(attribute, condition)
 
 
-def _member(attribute: Attribute, value: str) -> Selection:
+def _member(attribute: Attribute, value: str) -> ValueSet:
     for level in attribute.levels():
         if value in level.labels:
             chosen = level.group == level.labels.index(value)
             bins = [pair for pair, inside in zip(pairwise(attribute.limits()), chosen, strict=False) if inside]
             own = frozenset(kind for kind in attribute.own_cells if value == f"({kind})")
             # Joining with nothing puts neighbouring bins together.
-            return Selection() | Selection(tuple((float(low), float(high)) for low, high in bins), own)
+            return ValueSet() | ValueSet(tuple((float(low), float(high)) for low, high in bins), own)
     return attribute.equal(value)

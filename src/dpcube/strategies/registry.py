@@ -64,7 +64,7 @@ def releasing_strategy(strategy: str | Strategy, domain: Domain) -> FittedStrate
 
     Whether it is follows from the domain alone, so that a table is released alike on every machine.
     """
-    fitted = _fitted(strategy, domain)
+    fitted = fitted_strategy(strategy, domain)
     default = Adaptive() if strategy == DEFAULT else strategy
     if type(default) is not Adaptive or default.queries is not None or default.questions:
         return fitted
@@ -96,10 +96,11 @@ def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> Fitte
         what = "wide tables" if strategy == WIDE_STRATEGY else "fine grids"
         msg = f"the strategy {strategy} makes releases of {what}, which are not compared yet; name another"
         raise InputError(msg)
-    return _fitted(strategy, domain)
+    return fitted_strategy(strategy, domain)
 
 
-def _fitted(strategy: str | Strategy, domain: Domain | None) -> FittedStrategy:
+def fitted_strategy(strategy: str | Strategy, domain: Domain | None) -> FittedStrategy:
+    """Return a strategy of any kind by name, as MODULE:CLASS or as given; fitted to a domain if it can be."""
     found: object = _named(strategy) if isinstance(strategy, str) else strategy
     built_in = type(found) in BUILT_IN or isinstance(found, Outside)
     fitted: FittedStrategy = found if built_in else Outside(found)  # type: ignore[arg-type, assignment] # it checks

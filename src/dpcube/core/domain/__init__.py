@@ -6,7 +6,7 @@ from dpcube.core.domain.category import Category
 from dpcube.core.domain.domain import Domain
 from dpcube.core.domain.hierarchy import Level
 from dpcube.core.domain.number import Float, Integer
-from dpcube.core.domain.selection import Selection
+from dpcube.core.domain.value_set import ValueSet
 
 __all__ = [
     "Attribute",
@@ -18,5 +18,5 @@ __all__ = [
     "Integer",
     "Level",
     "Scalar",
-    "Selection",
+    "ValueSet",
 ]

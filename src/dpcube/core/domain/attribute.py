@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from dpcube.core.domain.grammar import parsed_day, parsed_number
 from dpcube.core.domain.hierarchy import Level
 from dpcube.core.domain.reading import BLANKS, Case, Reading, listed_texts
-from dpcube.core.domain.selection import Selection
 from dpcube.core.domain.text import is_text
+from dpcube.core.domain.value_set import ValueSet
 from dpcube.core.errors import DomainError, QueryError
 
 Destination = Literal["drop", "clip", "cell"]
@@ -246,22 +246,22 @@ class Attribute:
         edges = self.bin_edges()
         return f"{self.bin_label(edges[0], edges[1])} to {self.bin_label(edges[-2], edges[-1])}"
 
-    def everything(self) -> Selection:
+    def everything(self) -> ValueSet:
         """Select every cell, including those of irregular values."""
         limits = self.limits()
-        return Selection(((float(limits[0]), float(limits[-1])),), frozenset(self.own_cells))
+        return ValueSet(((float(limits[0]), float(limits[-1])),), frozenset(self.own_cells))
 
-    def equal(self, value: Scalar) -> Selection:
+    def equal(self, value: Scalar) -> ValueSet:
         """Select one value, or the cell of an irregular kind by its label, such as `"(null)"`."""
         own = {f"({kind})": kind for kind in self.own_cells}
         if isinstance(value, str) and value in own:
-            return Selection(own_cells=frozenset({own[value]}))
+            return ValueSet(own_cells=frozenset({own[value]}))
         start = self.coordinate(value)
         return self._within_domain(start, self.after(start), shown=f"at {_shown(value)}", closed={start})
 
     def range(
         self, low: Scalar | None, high: Scalar | None, *, low_open: bool = False, high_open: bool = False
-    ) -> Selection:
+    ) -> ValueSet:
         """Select from `low` to `high`, both included unless declared open; None is no bound."""
         if not self.ordered:
             msg = f"attribute '{self.name}' has no order, so ranges are not possible; list the values instead"
@@ -279,24 +279,24 @@ class Attribute:
         closed = {end for end, behind in ends if behind}
         return self._within_domain(start, stop, shown=f"{from_low} {to_high}".strip(), closed=closed)
 
-    def _within_domain(self, start: float, stop: float, *, shown: str, closed: set[float]) -> Selection:
+    def _within_domain(self, start: float, stop: float, *, shown: str, closed: set[float]) -> ValueSet:
         first, end = self.limits()[[0, -1]].tolist()
         if stop <= first or start >= end:
             msg = f"attribute '{self.name}' has no values {shown}; its domain is {self.extent()}"
             raise QueryError(msg)
-        return Selection(((max(start, first), min(stop, end)),), closed=frozenset(closed if self.is_continuous else ()))
+        return ValueSet(((max(start, first), min(stop, end)),), closed=frozenset(closed if self.is_continuous else ()))
 
-    def complement(self, selection: Selection) -> Selection:
+    def complement(self, selection: ValueSet) -> ValueSet:
         """Select the parts of the declared bins that `selection` leaves out."""
         limits = self.limits()
         return selection.complement(float(limits[0]), float(limits[-1]))
 
-    def weights(self, selection: Selection) -> NDArray[np.float64]:
+    def weights(self, selection: ValueSet) -> NDArray[np.float64]:
         """Return the selected share of each cell of this axis, in [0, 1]."""
         own = [float(kind in selection.own_cells) for kind in self.own_cells]
         return np.concatenate([selection.shares(self.bin_edges()), own])
 
-    def parts(self, selection: Selection) -> NDArray[np.bool_]:
+    def parts(self, selection: ValueSet) -> NDArray[np.bool_]:
         """Return a mask of the cells that are partly selected without a declared distribution of rows inside them.
 
         A part of an even bin has its share of the rows. But a single real number has no share, and a predicate that

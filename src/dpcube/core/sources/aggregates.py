@@ -115,7 +115,7 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SelectedRows:
-    """Selection of rows by cells of some attributes and a limit per privacy unit, and the queries that aggregate it."""
+    """ValueSet of rows by cells of some attributes and a limit per privacy unit, and the queries that aggregate it."""
 
     table: Table
     within: tuple[tuple[Attribute, tuple[int, ...]], ...] = ()

@@ -209,19 +209,22 @@ def _moved_ones(
 ) -> tuple[dict[TableAxes, Floats], dict[int, Floats]]:
     """Return the 1-way tables of a cube, moved, and the squared errors of the values of those that were counted.
 
-    Those that the tree's own counts state, or none, are moved as a whole or not at all.
+    Those that the tree's own counts state, or none, are moved as a whole or not at all. Of values whose marginal is too
+    noisy to doubt the tree, such as that of a pilot, no squared errors are returned: they are those of the tree.
     """
     shape, total = tree.shape, np.maximum(cube.sum(), 1.0)
     parts = _moved_components(cube, tree, tables, [(axis,) for axis in range(len(shape))], factors)
     apart = [axis for (axis,) in parts if (axis,) in tables.values and (axis,) not in tables.of_tree]
     moved: dict[int, MovedValues] = {}
+    squares: dict[int, Floats] = {}
     for axis in apart:
         table = table_over(cube, (axis,))
         departures = tables.values[axis,] - centred(table)
         one = OneWay(axis, tree, table, departures, 1 / tables.precisions[axis,], factors[axis,])
         moved[axis] = one.by_values(float(total)) if axis in unordered else one.by_intervals(float(total))
+        if one.can_doubt:
+            squares[axis] = moved[axis].squares
     ones = one_way_tables({(): total, **{axes: part for axes, part in parts.items() if axes[0] not in moved}}, shape)
-    squares = {axis: found.squares for axis, found in moved.items()}
     return ones | {(axis,): found.table for axis, found in moved.items()}, squares
 
 

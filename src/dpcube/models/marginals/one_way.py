@@ -20,6 +20,8 @@ from dpcube.queries import Workload
 
 SURPRISE = 7.0
 """Departures that chance makes with a probability below exp(-7), one in a thousand, are believed."""
+TOO_NOISY = 25.0
+"""A marginal whose noise has more than this times the squared error that the tree states of a value cannot doubt it."""
 FEWEST_LEARNT = 8
 """Departures of fewer values say too little of how much is real."""
 
@@ -74,6 +76,11 @@ class OneWay:
         values, stated = len(self.table), float(np.mean(self._of_values))
         shown = float(np.mean(self.departures**2)) - self.variance + math.sqrt(2 / values) * (self.variance + stated)
         return max(shown / stated, 1.0) if stated > 0 else 1.0
+
+    @property
+    def can_doubt(self) -> bool:
+        """Whether the marginal could show errors of values beyond those that the tree states, or does show them."""
+        return self.factor > 1 or self.variance <= TOO_NOISY * float(np.mean(self._of_values))
 
     @cached_property
     def _of_values(self) -> Floats:

@@ -7,9 +7,11 @@ count `w` and the standard error `e` of that count. A value is *present* in a gr
 the noise: count > t * (its standard error). The threshold t is such that, over all the values of the group, noise
 alone makes any absent value present with probability at most 1 - confidence (Bonferroni, with the wider of the Laplace
 and normal tails). min and max are the least and greatest present values, so that an end of the domain is not reported
-because of noise; quantiles are of the rows between them. The standard error of a value that is made of several rows is
-taken as the sum of theirs, its largest possible size; rows that differ only in attributes which do not decide about
-the value are one row here (`Relation.noise`).
+because of noise. Quantiles are of the rows between the first and the last value at which the rows up to it, or from it
+on, exceed their noise together: count > t * (the root of the summed squares of the standard errors). So a quantile of
+many values needs none that is present by itself. The standard error of a value that is made of several rows is taken as
+the sum of theirs, its largest possible size; rows that differ only in attributes which do not decide about the value
+are one row here (`Relation.noise`).
 """
 
 import threading
@@ -172,10 +174,24 @@ class _Values:
         if kind == "mode":
             return self._at(self._largest(present), self.low)
         places = np.arange(len(self.group))
+        first, last = (
+            self._first(present | self._exceeds(threshold)),
+            self._last(present | self._exceeds(threshold, -1)),
+        )
         kept = (places >= first[self.group]) & (places <= last[self.group]) & (first[self.group] >= 0)
         below, total = self._running(kept)
         found = self._quantile(below, total, quantile, kind)
         return np.where(total > 0, found, np.nan)
+
+    def _exceeds(self, threshold: Floats, step: int = 1) -> NDArray[np.bool_]:
+        """Return for each value whether the rows up to it exceed their noise; with `step` -1 those from it on."""
+        group, count, squares = self.group[::step], self.count[::step], self.error[::step] ** 2
+        starts = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
+        lengths = np.diff(np.append(starts, len(group)))
+        total, noise = (
+            np.cumsum(of) - np.repeat(np.cumsum(of)[starts] - of[starts], lengths) for of in (count, squares)
+        )
+        return np.asarray((total > threshold[group] * np.sqrt(noise)) & (total > 0))[::step]
 
     def _largest(self, present: NDArray[np.bool_]) -> Places:
         """Return the place of the present value of each group with the largest count, the least of equals; else -1."""

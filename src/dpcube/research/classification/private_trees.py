@@ -17,8 +17,7 @@ import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates import BestSplit
-from dpcube.core.candidates.classes import MOST_ROWS, Criterion
+from dpcube.core.candidates import MOST_ROWS, BestSplit, Criterion
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.learn.id3 import Node, reached
 

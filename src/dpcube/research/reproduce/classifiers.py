@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcube.core.arrays import Bools, Floats, Ints
-from dpcube.core.candidates.classes import Criterion
+from dpcube.core.candidates import Criterion
 from dpcube.core.domain import Category, Domain
 from dpcube.core.gate import Gate
 from dpcube.core.sources.open import counts_from_array

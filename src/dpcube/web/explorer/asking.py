@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpcube.core.arrays import Bools, Floats, Ints
-from dpcube.core.domain import Attribute, Domain, Selection
+from dpcube.core.domain import Attribute, Domain, ValueSet
 from dpcube.core.errors import QueryError
 from dpcube.models import Estimate
 from dpcube.models.protocol import DENSE_CELLS
@@ -186,7 +186,7 @@ def _chosen(attribute: Attribute, of: object) -> Chosen:
     if not whole or low > high or high < first or low >= end:
         raise _refused(attribute)
     closed = frozenset({high}) if attribute.step == 0 else frozenset[float]()
-    selection = Selection(((max(low, first), min(attribute.after(high), end)),), closed=closed)
+    selection = ValueSet(((max(low, first), min(attribute.after(high), end)),), closed=closed)
     return attribute.weights(selection), attribute.parts(selection)
 
 

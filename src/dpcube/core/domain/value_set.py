@@ -1,9 +1,9 @@
-"""Selection of values of one attribute: a union of intervals, plus cells of irregular values.
+"""The values of one attribute that a predicate selects: a union of intervals, plus cells of irregular values.
 
 Intervals are on the attribute's coordinate (numbers themselves, ordinals of dates, positions of categories). A
-selection is closed under and, or and not. It yields the selected share of each cell, and the partly selected cells.
+set is closed under and, or and not. It yields the selected share of each cell, and the partly selected cells.
 Real numbers are doubles, so a closed end is an open end at the next double, and a single number is an interval too: the
-selection is exact for each value. A single real number has the share 0.
+set is exact for each value. A single real number has the share 0.
 """
 
 import math
@@ -16,31 +16,31 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ValueSet:
     """Sorted, disjoint, half-open intervals of an attribute's coordinate, and selected irregular kinds of value.
 
     `closed` are the real numbers after which some interval starts or ends, at the next double.
 
-    >>> Selection(((0, 10),)) & Selection(((5, 20),))
-    Selection(intervals=((5, 10),), own_cells=frozenset())
+    >>> ValueSet(((0, 10),)) & ValueSet(((5, 20),))
+    ValueSet(intervals=((5, 10),), own_cells=frozenset())
     """
 
     intervals: tuple[Interval, ...] = ()
     own_cells: frozenset[str] = frozenset()
     closed: frozenset[float] = field(default=frozenset(), repr=False, compare=False)
 
-    def __and__(self, other: "Selection") -> "Selection":
+    def __and__(self, other: "ValueSet") -> "ValueSet":
         pairs = [(max(a, c), min(b, d)) for a, b in self.intervals for c, d in other.intervals]
-        return Selection(_merge(pairs), self.own_cells & other.own_cells, self.closed | other.closed)
+        return ValueSet(_merge(pairs), self.own_cells & other.own_cells, self.closed | other.closed)
 
-    def __or__(self, other: "Selection") -> "Selection":
+    def __or__(self, other: "ValueSet") -> "ValueSet":
         intervals = _merge([*self.intervals, *other.intervals])
-        return Selection(intervals, self.own_cells | other.own_cells, self.closed | other.closed)
+        return ValueSet(intervals, self.own_cells | other.own_cells, self.closed | other.closed)
 
-    def complement(self, start: float, stop: float) -> "Selection":
+    def complement(self, start: float, stop: float) -> "ValueSet":
         """Return the rest of [start, stop); cells of irregular values are never in it, as with NOT in SQL."""
         ends = [start, *(x for pair in self.intervals for x in pair), stop]
-        return Selection(_merge(list(zip(ends[::2], ends[1::2], strict=True))), closed=self.closed)
+        return ValueSet(_merge(list(zip(ends[::2], ends[1::2], strict=True))), closed=self.closed)
 
     def shares(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the selected share of each bin between consecutive `edges`."""

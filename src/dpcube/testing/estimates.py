@@ -1,9 +1,4 @@
-"""For tests: noise that is silent or seeded, and conformance checks.
-
-Whatever is made with such noise is stamped "not private".
-"""
-
-from fractions import Fraction
+"""Conformance suite for estimates: the rules of the `Estimate` protocol, checked on any implementation."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,30 +8,6 @@ from dpcube.models.errors.axis_weights import ranges_by_weights
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.protocol import Estimate, marginal_cells
 from dpcube.queries import Workload
-
-
-class SilentNoise:
-    """No noise at all: exact counts come out."""
-
-    private = False
-
-    def draw(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002 (silence has no scale)
-        """Return zeros."""
-        return np.zeros(size, np.int64)
-
-
-class SeededNoise:
-    """Two-sided geometric noise from a seed, for experiments that others can repeat."""
-
-    private = False
-
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.default_rng(seed)
-
-    def draw(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        """Return the difference of two geometric variables, drawn with floating-point arithmetic."""
-        stop = -np.expm1(-float(epsilon))
-        return self._generator.geometric(stop, size) - self._generator.geometric(stop, size)
 
 
 def check_estimate(estimate: Estimate, *, seed: int = 0) -> None:

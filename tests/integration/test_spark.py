@@ -95,17 +95,6 @@ def test_categories_are_compared_by_bytes(session: Any) -> None:
     assert cells(session, "string collate UTF8_LCASE", ["value 0", "VALUE 0"], many) == [8, 108]
 
 
-def test_sums(session: Any) -> None:
-    frame = session.createDataFrame(
-        [("1.5",), ("x",), ("1e400",), ("-0.5",), (None,), ("0.49999999999999994",)], "v string"
-    )
-    rows = open_rows(frame)
-    assert rows.sum("v", step=1, bound=100) == 2 + 100 - 1
-    assert rows.sum("v", step=1, bound=2**31) == 2 + 2**31 - 1
-    large = session.range(8).selectExpr("9223372036854775807 AS v")
-    assert open_rows(large).sum("v", step=1e-9, bound=2**31) == 8 * 2**31
-
-
 ODD = [
     'say "hi"',
     "it's",

@@ -11,7 +11,6 @@ from dpcube.core.boxes import (
     add_to_boxes,
     box_sums,
     filled_boxes,
-    paint,
     paint_selected,
 )
 from dpcube.core.errors import DomainError
@@ -49,10 +48,6 @@ SHAPES = [(7,), (5, 8), (8, 5, 1), (3, 4, 2, 5), (2, 3, 2, 3, 2, 2)]
 def test_box_of_cells() -> None:
     box = Box((1, 0), (3, 4))
     assert box.size == 8
-    assert box.contains(Box((2, 1), (3, 4)))
-    assert not box.contains(Box((0, 1), (3, 4)))
-    assert box.intersect(Box((2, 3), (9, 9))) == Box((2, 3), (3, 4))
-    assert box.intersect(Box((3, 0), (4, 4))) is None
 
 
 @pytest.mark.parametrize(
@@ -61,13 +56,6 @@ def test_box_of_cells() -> None:
 def test_box_that_cannot_be(lower: tuple[int, ...], upper: tuple[int, ...]) -> None:
     with pytest.raises(DomainError, match="box"):
         Box(lower, upper)
-
-
-def test_boxes_of_different_cubes_do_not_meet() -> None:
-    with pytest.raises(DomainError, match="2 attributes cannot meet one of 1"):
-        Box((0, 0), (1, 1)).intersect(Box((0,), (1,)))
-    with pytest.raises(DomainError, match="1 attributes cannot meet one of 2"):
-        Box((0,), (1,)).contains(Box((0, 0), (1, 1)))
 
 
 def test_boxes_are_read_only_copies() -> None:
@@ -138,7 +126,6 @@ def test_labels_name_the_box_of_each_cell(shape: tuple[int, ...]) -> None:
         expected[tuple(map(slice, low, high))] = number
     assert partitioning.labels.dtype == np.int32
     np.testing.assert_array_equal(partitioning.labels, expected)
-    np.testing.assert_array_equal(paint(shape, lower, upper), expected)
     with pytest.raises(ValueError, match="read-only"):
         partitioning.labels[...] = 0
 
@@ -168,20 +155,20 @@ def test_boxes_are_told_by_their_own_numbers_where_some_are_chosen() -> None:
 
 def test_equal_volume_does_not_hide_an_overlap() -> None:
     with pytest.raises(DomainError, match=r"box 1 .* overlaps"):
-        paint((4,), np.array([[0], [1]]), np.array([[2], [3]]))
+        Partitioning((4,), np.array([[0], [1]]), np.array([[2], [3]]))
 
 
 def test_as_many_cells_are_labelled_as_there_are_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.iinfo(np.int32).max == boxes_module.MAX_LABELLED_CELLS
     monkeypatch.setattr(boxes_module, "MAX_LABELLED_CELLS", 4)
-    assert paint((2, 2), np.array([[0, 0]]), np.array([[2, 2]])).tolist() == [[0, 0], [0, 0]]
+    assert Partitioning((2, 2), np.array([[0, 0]]), np.array([[2, 2]])).labels.tolist() == [[0, 0], [0, 0]]
     with pytest.raises(DomainError, match="at most 4 can be labelled"):
-        paint((5,), np.array([[0]]), np.array([[5]]))
+        Partitioning((5,), np.array([[0]]), np.array([[5]]))
 
 
 def test_too_many_cells_to_label() -> None:
     with pytest.raises(DomainError, match="2147483648 cells"):
-        paint((2**16, 2**15), np.array([[0, 0]]), np.array([[2**16, 2**15]]))
+        Partitioning((2**16, 2**15), np.array([[0, 0]]), np.array([[2**16, 2**15]]))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -14,7 +14,7 @@ from dpcube.core.caches import SWITCH
 from dpcube.models.errors.level_walk import FEW
 from dpcube.models.posterior.stored import StoredTree
 from dpcube.queries import CountingQueries, Workload, query
-from dpcube.release.cache import estimate_of, libraries, made_once
+from dpcube.release.cache import domain_and_estimate, libraries, made_once
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(Integer("age", 20, 59), Integer("hours", 0, 9), Category("sex", ["F", "M"]))
@@ -112,7 +112,8 @@ def test_the_kept_estimate_answers_as_the_estimate_does(file: Path) -> None:
         lower = np.zeros((number, 3), np.int64)
         lower[:, 0] = np.arange(number) % DOMAIN.shape[0]
         ranges = Workload(DOMAIN.shape, lower, np.tile(DOMAIN.shape, (number, 1)))
-        domain, kept = estimate_of(file, "auto")
+        domain, infer = domain_and_estimate(file, "auto")
+        kept = infer()
         assert domain == DOMAIN
         assert isinstance(kept, StoredTree)
         assert (kept.shape, kept.name) == (whole.shape, whole.name)

@@ -10,7 +10,7 @@ import pytest
 from dpcube.core.domain import Category, Date, Domain, Float, Integer
 from dpcube.core.domain.reading import declared
 from dpcube.core.errors import DomainError, InputError, SourceError
-from dpcube.core.sources import CsvDialect, counts_from_frame, open_rows
+from dpcube.core.sources import CsvDialect, open_rows
 from dpcube.curator.publishing import count
 
 DAYS: Any = {"name": "d", "start": "2026-01-01", "end": "2026-12-31"}
@@ -133,15 +133,6 @@ def test_a_null_text_means_null_in_columns_of_every_type(column: list[object]) -
     for attribute in attributes:
         counts = open_rows(table).count_cells(Domain(attribute))
         assert (counts.sum(), counts[-1]) == (2, 1)
-
-
-def test_a_table_of_counts_names_cells_by_label_whatever_the_options() -> None:
-    axis = Float("x", 0, 10, width=5, decimal=",", null="cell", null_text=["-"])
-    frame = pa.table({"x": ["[0, 5)", "[5, 10]", "2,5", "-", "(null)", "2.5"], "count": [1, 2, 4, 8, 16, 32]})
-    assert counts_from_frame(frame, Domain(axis)).tolist() == [37, 2, 24]
-    ward = Category("x", ["a", "b"], case="ignore", null="cell")
-    frame = pa.table({"x": ["A", "b", "(null)", None], "count": [1, 2, 4, 8]})
-    assert counts_from_frame(frame, Domain(ward)).tolist() == [1, 2, 12]
 
 
 def test_an_attribute_may_have_another_name_than_its_column() -> None:

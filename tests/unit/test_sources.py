@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ import pytest
 from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.core.errors import DpcubeError, MemoryLimitError, SourceError
 from dpcube.core.guess import Guess, read_by
-from dpcube.core.sources import CsvDialect, Rows, counts_from_array, counts_from_frame, open_rows
+from dpcube.core.sources import CsvDialect, Rows, counts_from_array, open_rows
 from dpcube.core.sources.limits import MAX_LINE
 
 DOMAIN = Domain(
@@ -326,7 +325,7 @@ def test_odd_column_names_work(name: str, tmp_path: Path) -> None:
         assert open_rows(source).count_cells(domain).tolist() == [[0], [1], [1], [0]]
 
 
-def test_rows_are_restricted_counted_and_summed() -> None:
+def test_rows_are_restricted_and_counted() -> None:
     table = make_table()
     plain = table.to_pylist()
     rows = open_rows(table)
@@ -337,7 +336,6 @@ def test_rows_are_restricted_counted_and_summed() -> None:
         chosen = [row for row in plain if reference_cell(ward, row["ward"]) in cells]
         assert part.count() == len(chosen)
         assert part.restrict(age, [3]).count() == sum(reference_cell(age, row["age"]) == 3 for row in chosen)
-        assert part.sum("age", step=1, bound=50) == sum(max(-50, min(50, row["age"] or 0)) for row in chosen)
         np.testing.assert_array_equal(
             part.count_cells(DOMAIN), reference_counts(pa.Table.from_pylist(chosen, table.schema), DOMAIN)
         )
@@ -351,53 +349,6 @@ def test_restricting_by_an_attribute_that_drops_rows_leaves_them_out() -> None:
         assert open_rows(table).restrict(attribute, [1]).restrict(attribute, [0, 1]).count() == 1
         with pytest.raises(SourceError, match="has no cell 2; its cells are 0 to 1"):
             open_rows(table).restrict(attribute, [2])
-
-
-@pytest.mark.parametrize(
-    ("values", "step", "bound", "expected"),
-    [
-        ([0.25, 0.35, -0.25], 0.1, 100, 3 + 4 - 3),  # ties go away from zero
-        ([0.25, 0.35, -0.25], Fraction(1, 10), 100, 3 + 4 - 3),
-        ([10, 20, 36], 8, 100, 1 + 3 + 5),
-        ([math.inf, math.inf, -math.inf, math.nan, None, 1.0], 1, 7, 7 + 7 - 7 + 0 + 0 + 1),
-        ([2**63 - 1, -(2**63), 5], 1, 2**31, 5),
-        ([True, True, None], 1, 1, 2),
-        (["1", " 2.6 ", "x", "", "1e400", None, "nan"], 1, 10, 1 + 3 + 10),
-        ([Decimal("1.5"), Decimal("2.5")], 1, 10, 2 + 3),
-        ([], 1, 1, 0),
-    ],
-)
-def test_sums_are_rounded_clamped_and_exact(values: list[Any], step: Any, bound: int, expected: int) -> None:
-    assert (
-        open_rows(pa.table({"v": pa.array(values, None if values else pa.int64())})).sum("v", step=step, bound=bound)
-        == expected
-    )
-
-
-def test_a_sum_beyond_64_bits_is_exact() -> None:
-    values = pa.array(np.full(2**18, 2**40))
-    table = pa.concat_tables([pa.table({"v": values})] * 16)
-    assert open_rows(table).sum("v", step=1, bound=2**31) == 2**22 * 2**31
-
-
-@pytest.mark.parametrize(
-    ("column", "step", "bound", "match"),
-    [
-        ("v", 0, 1, "step .* must be above 0"),
-        ("v", -0.5, 1, "step .* must be above 0"),
-        ("v", math.nan, 1, "step .* must be above 0"),
-        ("v", Fraction(1, 2**60), 1, "step .* must be above 0"),
-        ("v", 1, 0, "bound .* must be a whole number from 1 to"),
-        ("v", 1, 2**31 + 1, "bound .* must be a whole number from 1 to"),
-        ("v", 1, 2.5, "bound .* must be a whole number from 1 to"),
-        ("x", 1, 1, "no column 'x'; its columns are 'v', 'd'"),
-    ],
-)
-def test_a_sum_that_cannot_be_is_refused(column: str, step: Any, bound: Any, match: str) -> None:
-    rows = open_rows(pa.table({"v": [1], "d": [[1]]}))
-    for ask in (rows.sum, rows.check_sum):
-        with pytest.raises(SourceError, match=match):
-            ask(column, step=step, bound=bound)
 
 
 def test_types_come_from_the_schema() -> None:
@@ -708,31 +659,6 @@ def test_an_array_of_anything_else_is_refused_without_its_values(array: np.ndarr
 def test_an_array_whose_sum_would_overflow_is_refused() -> None:
     with pytest.raises(SourceError, match="add up to less than"):
         counts_from_array(np.full(1024, 2**53), Domain((Integer(name="v", min=0, max=1023),)))
-
-
-def test_a_table_of_counts_holds_values_or_labels() -> None:
-    table = {
-        "age": ["0-9", "5", "10-19", "(null)", None, "0-9", "10-19", "10-19", "10-19", "19", "0-9", "99"],
-        "sex": ["f", "f", "m", "f", "m", "x", "f", "f", "f", "(unknown)", None, "f"],
-        "count": [1, 2, 4, 8, 16, 32, None, -5, 2**60, 64, 128, 256],
-    }
-    expected = [[3, 0, 32], [2**53, 4, 64], [8, 16, 0]]
-    for source in (pa.table(table), pl.DataFrame(table), pd.DataFrame(table)):
-        assert counts_from_frame(source, SMALL).tolist() == expected
-
-
-def test_a_table_of_counts_may_be_of_values_alone() -> None:
-    table = pa.table({"age": [3, 4, 15, None], "sex": ["f", "f", "m", "m"], "n": ["1", "2.4", "x", "7"]})
-    assert counts_from_frame(table, SMALL, count="n").tolist() == [[3, 0, 0], [0, 0, 0], [0, 7, 0]]
-    with pytest.raises(SourceError, match="no column 'count'; its columns are 'age', 'sex', 'n'"):
-        counts_from_frame(table, SMALL)
-
-
-def test_no_sum_of_summed_counts_overflows() -> None:
-    table = pa.table({"age": [0, 12] * 5000, "sex": ["f", "m"] * 5000, "count": [math.inf] * 10_000})
-    counts = counts_from_frame(table, SMALL)
-    assert counts[0, 0] == counts[1, 1] == (2**63 - 1) // 9
-    assert sum(counts.ravel().tolist()) < 2**63
 
 
 def test_dates_with_a_time_zone_among_objects_are_read_in_utc() -> None:

@@ -5,7 +5,6 @@ the longest stretch of cells that is contiguous in row-major order.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -25,8 +24,8 @@ MAX_LABELLED_CELLS = 2**31 - 1  # a label is an int32
 class Box:
     """A non-empty axis-aligned box of cells.
 
-    >>> Box((0, 1), (2, 3)).intersect(Box((1, 0), (3, 2)))
-    Box(lower=(1, 1), upper=(2, 2))
+    >>> Box((0, 1), (2, 3)).size
+    4
     """
 
     lower: tuple[int, ...]
@@ -44,25 +43,6 @@ class Box:
     def size(self) -> int:
         """Number of cells."""
         return math.prod(high - low for low, high in zip(self.lower, self.upper, strict=True))
-
-    def contains(self, other: "Box") -> bool:
-        """Whether every cell of `other` is a cell of this box."""
-        self._meet(other)
-        return self.intersect(other) == other
-
-    def intersect(self, other: "Box") -> "Box | None":
-        """Return the box of common cells, or None when there are none."""
-        self._meet(other)
-        lower = tuple(map(max, self.lower, other.lower))
-        upper = tuple(map(min, self.upper, other.upper))
-        if any(low >= high for low, high in zip(lower, upper, strict=True)):
-            return None
-        return Box(lower, upper)
-
-    def _meet(self, other: "Box") -> None:
-        if len(self.lower) != len(other.lower):
-            message = f"a box of {len(self.lower)} attributes cannot meet one of {len(other.lower)}"
-            raise DomainError(message)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -128,15 +108,6 @@ class Partitioning(Boxes):
         # Not super(): a dataclass with slots is a second class, which zero-argument super() does not find.
         Boxes.__post_init__(self)
         object.__setattr__(self, "labels", paint_selected(self, np.arange(len(self))))
-
-
-def paint(shape: Sequence[int], lower: Ints, upper: Ints) -> NDArray[np.int32]:
-    """Return the number of the box that each cell is in; refuse boxes that overlap or leave a cell out.
-
-    >>> paint((3,), np.array([[0], [2]]), np.array([[2], [3]]))
-    array([0, 0, 1], dtype=int32)
-    """
-    return Partitioning(tuple(shape), lower, upper).labels
 
 
 def paint_selected(boxes: Boxes, selected: Ints) -> NDArray[np.int32]:

@@ -66,11 +66,6 @@ class Reading:
         """Whether text is read as it is."""
         return self == Reading()
 
-    @property
-    def has_offsets(self) -> bool:
-        """Whether a text may contain a UTC offset."""
-        return any(form == ISO or "%z" in pieces(form) for form in self.formats)
-
     def folded(self, text: str) -> str:
         """Return a text in the form in which texts are compared: ASCII letters in lower case if case is ignored."""
         return text.translate(str.maketrans(UPPER, LOWER)) if self.fold else text

@@ -16,7 +16,7 @@ No row can change whether or how a run fails, and no row appears in what a run p
 """
 
 from dpcube.core.sources.csv import CsvDialect
-from dpcube.core.sources.open import counts_from_array, counts_from_frame, open_rows
+from dpcube.core.sources.open import counts_from_array, open_rows
 from dpcube.core.sources.rows import Rows
 
-__all__ = ["CsvDialect", "Rows", "counts_from_array", "counts_from_frame", "open_rows"]
+__all__ = ["CsvDialect", "Rows", "counts_from_array", "open_rows"]

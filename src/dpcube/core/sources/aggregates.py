@@ -31,7 +31,7 @@ from dpcube.core.sources.csv import HEADER_REMEDY
 from dpcube.core.sources.dialect import literal
 from dpcube.core.sources.limits import MAX_KEY
 from dpcube.core.sources.names import delimiter_hint
-from dpcube.core.sources.sql import Cell, Column, cell, day, kind, number
+from dpcube.core.sources.sql import Cell, Column, cell, kind
 from dpcube.core.sources.table import Scan, Table
 
 
@@ -131,10 +131,10 @@ class SelectedRows:
         """Kind of each column: "text", "integer", "real", "boolean", "date", "time", or None if unusable."""
         return {field.name: kind(field.type) for field in self.table.schema}
 
-    def by_cell(self, domain: Domain, aggregate: str, *, n: str | None = None) -> dict[str, Any]:
+    def by_cell(self, domain: Domain, aggregate: str) -> dict[str, Any]:
         """Return the arguments of `aggregate` that group the rows by cell."""
         self.check_columns([attribute.source_column for attribute in domain.attributes])
-        cells = [self.cell(attribute, str(j), labelled=n is not None) for j, attribute in enumerate(domain.attributes)]
+        cells = [self.cell(attribute, str(j)) for j, attribute in enumerate(domain.attributes)]
         keys, present, runs = [], [], key_runs(domain.shape)
         for place, axes in enumerate(runs):
             flat = ""
@@ -147,7 +147,7 @@ class SelectedRows:
         select, where = f"{', '.join(keys)}, {aggregate} AS answer", " AND ".join(present)
         names = [attribute.source_column for attribute in domain.attributes]
         tail = f"GROUP BY {', '.join(str(k + 1) for k in range(len(runs)))}"
-        return {"select": select, "names": names, "cells": cells, "n": n, "where": where, "tail": tail}
+        return {"select": select, "names": names, "cells": cells, "where": where, "tail": tail}
 
     def aggregate(self, select: str, names: Sequence[str], **clauses: Any) -> dict[str, NDArray[Any]]:
         """Return the columns of the result of an aggregate query; the parameters are those of `queries`."""
@@ -168,15 +168,13 @@ class SelectedRows:
         names: Sequence[str],
         *,
         cells: Sequence[Cell] = (),
-        n: str | None = None,
         where: str = "true",
         tail: str = "",
         once: bool = False,
     ) -> Iterator[tuple[Scan, str]]:
         """Yield equivalent queries over the rows, to be tried in turn.
 
-        `cells` are called v0, v1, ... in `select`, expressions computed before them t0, t1, ..., and the number in the
-        column `n` is called n.
+        `cells` are called v0, v1, ... in `select`, and expressions computed before them t0, t1, ...
 
         Rows that do not meet `where` need not be counted: a unit's limited number of rows is chosen among those that
         do. With `once`, identical rows come once, and `times` is their number; limited rows cannot be grouped so.
@@ -185,9 +183,6 @@ class SelectedRows:
         within = [self.cell(attribute, f"w{j}") for j, (attribute, _) in enumerate(self.within)]
         parts = [(str(j), part) for j, part in enumerate(cells)] + [(f"w{j}", part) for j, part in enumerate(within)]
         values = [f"{part.value} AS v{name}" for name, part in parts]
-        if n is not None:
-            values.append(f"{self._number(n)} AS n")
-            names = [*names, n]
         keep = " AND ".join(["true", *(part.keep for part in (*cells, *within))])
         for part, (_, chosen) in zip(within, self.within, strict=True):
             keep = _and_then(keep, f"({part.index}) IN ({', '.join(map(str, chosen)) or 'NULL'})")
@@ -200,7 +195,7 @@ class SelectedRows:
         named = [name for of_part in steps for name, _ in of_part]
         inner = ", ".join([*carried, *named, *values])
         # An engine may inline an expression wherever its name stands; a barrier makes it compute expensive ones once.
-        parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
+        parsed = any(part.parsed for part in (*cells, *within))
         barrier, fence = (self.table.dialect.barrier, self.table.dialect.fence) if parsed else ("", None)
         if fence is not None:
             inner, keep = f"{inner}, {fence[0]}", f"{fence[1]} AND {keep}"
@@ -230,13 +225,9 @@ class SelectedRows:
         null = "false" if limit.null == "drop" else "true"
         return f"({turns}) AS t WHERE CASE WHEN u IS NULL THEN {null} ELSE turn <= {limit.max_rows} END"
 
-    def cell(self, attribute: Attribute, place: str, *, labelled: bool = False) -> Cell:
-        """Return the SQL of an attribute's cell, whose value is called v`place`; text may be the label of a cell."""
-        return cell(attribute, self.column(attribute.source_column), f"v{place}", t=f"t{place}", labelled=labelled)
-
-    def _number(self, name: str) -> str:
-        column, owner = self.column(name), f"column '{name}'"
-        return day(column, owner=owner) if column.kind == "date" else number(column, owner=owner)[0]
+    def cell(self, attribute: Attribute, place: str) -> Cell:
+        """Return the SQL of an attribute's cell, whose value is called v`place`."""
+        return cell(attribute, self.column(attribute.source_column), f"v{place}", t=f"t{place}")
 
     def column(self, name: str) -> Column:
         """Return a column under its name in the SQL of a scan."""

@@ -130,15 +130,6 @@ class Dialect:
         type_ = next(type_ for type_, bits in (("USMALLINT", 16), ("UINTEGER", 32), ("UBIGINT", 64)) if cells < 2**bits)
         return f"coalesce(TRY_CAST({flat} AS {type_}), {cells}::{type_})"
 
-    def rounded(self, v: str, *, times: int, over: int, low: int, high: int) -> str:
-        """Return v * times / over in doubles, rounded (ties away from zero) and clamped; v is a number."""
-        scaled = f"round({v}::DOUBLE * {self.real(times)} / {self.real(over)})"
-        return f"greatest({low}, least({high}, {scaled}))"
-
-    def total(self, part: str) -> str:
-        """Return the sum of 64-bit integers in a type that cannot overflow."""
-        return f"sum({part})"
-
     def position(self, text: str, values: Sequence[str]) -> str:
         """Return the position of text among values, NULL if it is not among them."""
         # An ENUM's values are looked up in a hash table.
@@ -209,24 +200,6 @@ class DatabaseDialect(Dialect):
 
     def cell_number(self, flat: str, cells: int) -> str:
         return f"coalesce({flat}, {cells})"
-
-    def rounded(self, v: str, *, times: int, over: int, low: int, high: int) -> str:
-        """Return v * times / over in doubles, rounded (ties away from zero) and clamped; v is a number.
-
-        The factors are below 2^54, so a number beyond 2^120 ends at a bound, and one below 2^-120 at 0. Both are
-        decided without arithmetic that could overflow or underflow, which PostgreSQL refuses. The fractional part of a
-        double and twice that are exact.
-        """
-        large, small = self.real(2.0**120), self.real(2.0**-120)
-        kept = f"least(greatest(CAST({v} AS {self.double}), -{large}), {large})"
-        scaled = f"{kept} * {self.real(times)} / {self.real(over)}"
-        part = f"least(greatest({scaled}, {self.real(low)}), {self.real(high)})"
-        nearest = f"{self.truncated(part)} + {self.truncated(f'({part} - {self.truncated(part)}) * 2')}"
-        return f"CASE WHEN abs({kept}) < {small} THEN 0 ELSE {nearest} END"
-
-    def truncated(self, x: str) -> str:
-        """Return a double's whole part, towards zero."""
-        raise NotImplementedError
 
     def matches(self, text: str, pattern: str) -> str:
         """Return a test that the whole text matches; in Java, a dollar sign would also match before a final newline."""
@@ -317,9 +290,6 @@ class PostgreSQL(DatabaseDialect):
         rounded = super().nearest_bin(a, width, last)
         return f"CASE WHEN {a} < {self.real(width / 4)} THEN 0 ELSE {rounded} END"
 
-    def truncated(self, x: str) -> str:
-        return f"trunc({x})"
-
     def position(self, text: str, values: Sequence[str]) -> str:
         """Return the position of text among values, by binary search in the keys of a JSONB object."""
         places = {value: i for i, value in enumerate(values) if "\0" not in value}  # PostgreSQL's texts have no NUL
@@ -393,14 +363,6 @@ class Spark(DatabaseDialect):
     def whole_part(self, a: str, b: int) -> str:
         """Return the whole part of a / b for integers; a slash would divide doubles."""
         return f"{a} DIV {b}"
-
-    def total(self, part: str) -> str:
-        """Return the sum of 64-bit integers as a decimal, for Spark's own sum of them could overflow."""
-        return f"sum(CAST({part} AS DECIMAL(20, 0)))"
-
-    def truncated(self, x: str) -> str:
-        """Return the whole part of a double below 2^63."""
-        return f"CAST({x} AS BIGINT)"
 
     def position(self, text: str, values: Sequence[str]) -> str:
         if len(values) <= MAX_COMPARED_VALUES:

@@ -202,13 +202,3 @@ def counts_from_array(array: Any, domain: Domain) -> NDArray[np.int64]:
         msg = "the counts must add up to less than 2^62; they add up to more"
         raise SourceError(msg)
     return given.astype(np.int64, order="C")  # as the gate needs it: it would copy once the budget is charged
-
-
-@sealed
-def counts_from_frame(frame: Any, domain: Domain, *, count: str = "count") -> NDArray[np.int64]:
-    """Return the counts of a table with a column for each attribute and a column of counts.
-
-    An attribute's column contains values, which are binned as in any table, or labels of cells as text. Counts of the
-    same cell are added; one that is negative, or not a number, adds nothing.
-    """
-    return open_rows(frame).sum_cells(domain, count)

@@ -1,4 +1,4 @@
-"""Private rows behind a counting interface: exact counts and sums, for the gate and for the owner of the table.
+"""Private rows behind a counting interface: exact counts, for the gate and for the owner of the table.
 
 Each method is one pass over the rows where they are (`aggregates.py` writes the SQL). Only the caller gets the exact
 integers; the number of rows read or dropped is not reported anywhere. Methods that read rows are sealed: an error
@@ -6,9 +6,7 @@ inside shows neither rows nor results (`core/seal.py`).
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -19,8 +17,8 @@ from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import MemoryLimitError, SourceError
 from dpcube.core.seal import sealed
 from dpcube.core.sources.aggregates import Limit, SelectedRows, coded
-from dpcube.core.sources.limits import MAX_BOUND, MAX_COUNT, MAX_EXAMPLE, MAX_RECORD_TEXT
-from dpcube.core.sources.sql import OUTCOMES, clamped, number
+from dpcube.core.sources.limits import MAX_EXAMPLE, MAX_RECORD_TEXT
+from dpcube.core.sources.sql import OUTCOMES
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,7 +92,15 @@ class Rows:
     @sealed
     def count_cells(self, domain: Domain) -> NDArray[np.int64]:
         """Return the exact count of every cell, in the domain's shape."""
-        return self._tally(domain, "count(*)")
+        try:
+            exact_counts = np.zeros(domain.size + 1, np.int64)  # the last is for rows that are dropped
+        except (MemoryError, ValueError):
+            msg = f"the domain has {domain.size} cells, too many for the memory of this machine; leave out attributes "
+            msg += "or widen bins"
+            raise MemoryLimitError(msg) from None
+        answer = self._selected.aggregate(**self._selected.by_cell(domain, "count(*)"))
+        exact_counts[answer["cell"]] = answer["answer"]
+        return exact_counts[:-1].reshape(domain.shape)
 
     @sealed
     def count_alike(self, domain: Domain) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
@@ -108,19 +114,6 @@ class Rows:
         """Return the SQL that `count_cells` would run first; no row is read."""
         _, sql = next(self._selected.queries(**self._selected.by_cell(domain, "count(*)")))
         return sql
-
-    @sealed
-    def sum_cells(self, domain: Domain, column: str) -> NDArray[np.int64]:
-        """Return the sum of a column of counts in every cell; text in the other columns may be a cell's label.
-
-        A count is rounded and clamped to 0 to 2^53, and is 0 if it is not a number. The sum of a cell is at most
-        2^63 divided by the number of cells, so that no sum over cells overflows.
-        """
-        number(self._selected.column(column), owner=f"column '{column}'")
-        dialect = self._selected.table.dialect
-        total = dialect.total(clamped("n", low=0, high=MAX_COUNT, dialect=dialect))
-        most = (2**63 - 1) // domain.size
-        return self._tally(domain, f"CAST(least({total}, {most}) AS BIGINT)", n=column)
 
     @sealed
     def count(self) -> int:
@@ -228,35 +221,6 @@ class Rows:
             return None
         return int(self._selected.first_result([(scan, f"SELECT count(*) AS answer FROM {scan.sql}")])["answer"][0])
 
-    def check_sum(self, column: str, *, step: Fraction | float, bound: int) -> Fraction:
-        """Return the exact step of a sum, or refuse the sum by its parameters; no row is read."""
-        number(self._selected.column(column), owner=f"column '{column}'")
-        if not isinstance(bound, int) or not 1 <= bound <= MAX_BOUND:
-            msg = f"the bound of the sum of '{column}' must be a whole number from 1 to 2^31, got {bound}"
-            raise SourceError(msg)
-        with suppress(ValueError):
-            exact_step = step if isinstance(step, Fraction) else Fraction(str(step))
-            if exact_step > 0 and max(exact_step.as_integer_ratio()) <= MAX_COUNT:
-                return exact_step
-        msg = f"the step of the sum of '{column}' must be above 0 and a ratio of whole numbers up to 2^53, got {step}"
-        raise SourceError(msg)
-
-    @sealed
-    def sum(self, column: str, *, step: Fraction | float, bound: int) -> int:
-        """Return the exact sum of a column in multiples of `step`, each row clamped to [-bound, bound].
-
-        A value is divided by the step in double arithmetic and rounded, ties away from zero. A row without a number
-        adds 0, an infinite one the bound. A float step is read by its decimal text.
-        """
-        over, times = self.check_sum(column, step=step, bound=bound).as_integer_ratio()
-        dialect = self._selected.table.dialect
-        part = clamped("n", times=times, over=over, low=-bound, high=bound, dialect=dialect)
-        # Fewer than 2^63 rows of at most 2^31 each: the sum stays below 2^94, and engines sum in at least 96 bits.
-        answer = self._selected.aggregate(
-            f"CAST(coalesce({dialect.total(part)}, 0) AS {dialect.text}) AS answer", [column], n=column
-        )
-        return int(answer["answer"][0])
-
     @sealed
     def distinct(self, column: str, *, most: int) -> list[str] | None:
         """Return a column's values as text, None if more than `most`: private, for drafts that are marked so."""
@@ -317,15 +281,3 @@ class Rows:
         names = [*asked["names"], *texts, *(one.source_column for one in read)]
         select = ", ".join([asked["select"], *named])
         return self._selected.aggregate(select, names, cells=[*asked["cells"], *more], where=asked["where"])
-
-    def _tally(self, domain: Domain, aggregate: str, *, n: str | None = None) -> NDArray[np.int64]:
-        """Aggregate the rows of each cell; a table with counts in a column `n` may name cells by their labels."""
-        try:
-            exact_counts = np.zeros(domain.size + 1, np.int64)  # the last is for rows that are dropped
-        except (MemoryError, ValueError):
-            msg = f"the domain has {domain.size} cells, too many for the memory of this machine; leave out attributes "
-            msg += "or widen bins"
-            raise MemoryLimitError(msg) from None
-        answer = self._selected.aggregate(**self._selected.by_cell(domain, aggregate, n=n))
-        exact_counts[answer["cell"]] = answer["answer"]
-        return exact_counts[:-1].reshape(domain.shape)

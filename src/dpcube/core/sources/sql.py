@@ -30,7 +30,6 @@ from dpcube.core.domain.written import TypedValues, null_values
 from dpcube.core.errors import SourceError
 from dpcube.core.sources import reading
 from dpcube.core.sources.dialect import DUCKDB, Dialect, binary_search
-from dpcube.core.sources.limits import MAX_LABELS
 from dpcube.core.sources.listed import Steps, position_of_text, position_of_typed
 from dpcube.core.sources.zone import Offsets, offsets_of
 
@@ -137,19 +136,15 @@ def number(column: Column, *, owner: str) -> tuple[str, bool]:
     return f"CAST(NULL AS {dialect.double})", False
 
 
-def cell(attribute: Attribute, column: Column, v: str, *, t: str = "t", labelled: bool = False) -> Cell:
-    """Return the cell index of an attribute in SQL; with `labelled`, text may also be the label of a cell."""
+def cell(attribute: Attribute, column: Column, v: str, *, t: str = "t") -> Cell:
+    """Return the cell index of an attribute in SQL."""
     _refuse_ambiguous(attribute, column)
-    labels = _labels(attribute) if labelled else []
-    if labels and column.kind != "text":
-        column = replace(column, name=column.text(), type=pa.string())
     if attribute.scale == "position":
-        return _listed(attribute, column, v, t, labels)
+        return _listed(attribute, column, v, t)
     steps = SCALE_SQL[attribute.scale].steps(attribute, column, t)
     if not steps:
-        return _labelled(_coordinate(attribute, column, v), column, labels)
-    made = _coordinate(attribute, replace(column, name=t, type=pa.string()), v)
-    return replace(_labelled(made, column, list(map(attribute.reading.folded, labels))), steps=steps)
+        return _coordinate(attribute, column, v)
+    return replace(_coordinate(attribute, replace(column, name=t, type=pa.string()), v), steps=steps)
 
 
 class ScaleSql(NamedTuple):
@@ -185,7 +180,7 @@ def _day_steps(attribute: Attribute, column: Column, t: str) -> Steps:
     return ()
 
 
-def _listed(attribute: Attribute, column: Column, v: str, t: str, labels: list[str]) -> Cell:
+def _listed(attribute: Attribute, column: Column, v: str, t: str) -> Cell:
     """Return the SQL of listed values: a text is looked up as it is first, and then as the typed value it denotes."""
     owner, dialect = f"attribute '{attribute.name}'", column.dialect
     if column.kind is None:
@@ -210,8 +205,7 @@ def _listed(attribute: Attribute, column: Column, v: str, t: str, labels: list[s
     others = f"WHEN {is_null} THEN {_own(attribute, 'null')} ELSE {_own(attribute, 'unknown')}"
     index = f"CASE WHEN {known} THEN {v} {others} END" if attribute.own_cells or written_nulls else v
     outcome = _outcome(known, {"null": is_null, "unknown": "true"})
-    made = Cell(code, index, parsed=bool(steps), steps=steps, outcome=outcome)
-    return _labelled(made, column, list(map(attribute.reading.folded, labels)))
+    return Cell(code, index, parsed=bool(steps), steps=steps, outcome=outcome)
 
 
 def _coordinate(attribute: Attribute, column: Column, v: str) -> Cell:
@@ -221,22 +215,7 @@ def _coordinate(attribute: Attribute, column: Column, v: str) -> Cell:
     return Cell(value, index, keep, parsed=column.kind == "text", outcome=outcome)
 
 
-def _labelled(made: Cell, column: Column, labels: list[str]) -> Cell:
-    """Return a cell index whose column may also contain labels of cells, which no reading option rewrites."""
-    if not labels:
-        return made
-    index = f"coalesce({column.dialect.position(column.name, labels)}, CASE WHEN {made.keep} THEN {made.index} END)"
-    return replace(made, index=index, keep="true")
-
-
-def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int, dialect: Dialect = DUCKDB) -> str:
-    """Return v * times / over, rounded (ties away from zero) and clamped, as an integer; 0 if v is not a number."""
-    within = dialect.rounded(v, times=times, over=over, low=low, high=high)
-    nan = dialect.is_nan(f"CAST({v} AS {dialect.double})")
-    return f"CAST(CASE WHEN {v} IS NULL OR {nan} THEN 0 ELSE {within} END AS BIGINT)"
-
-
-def day(column: Column, *, owner: str, attribute: Attribute | None = None) -> str:
+def day(column: Column, *, owner: str, attribute: Attribute) -> str:
     """Return days since 1970; for times with a zone, in UTC or the zone that the attribute declares."""
     if column.kind == "text":
         return reading.moment(column.name, _offsets(attribute), column.dialect)
@@ -257,9 +236,9 @@ SCALE_SQL: dict[Scale, ScaleSql] = {
 """Scales of binned values; listed values are looked up (`_listed`)."""
 
 
-def _offsets(attribute: Attribute | None) -> Offsets | None:
+def _offsets(attribute: Attribute) -> Offsets | None:
     """Return the UTC offsets of an attribute's zone during the days of its domain."""
-    if attribute is None or attribute.zone is None:
+    if attribute.zone is None:
         return None
     first, after = attribute.bin_edges()[[0, -1]].astype(int).tolist()
     return offsets_of(attribute.zone, date.fromordinal(first), date.fromordinal(after - 1))
@@ -353,12 +332,6 @@ def _own(attribute: Attribute, name: str, nearest: str = "NULL") -> str:
     if attribute.destination(name) == "cell":
         return str(attribute.bins + attribute.own_cells.index(name))
     return nearest if attribute.destination(name) == "clip" else "NULL"
-
-
-def _labels(attribute: Attribute) -> list[str]:
-    """Return the labels of all cells, or none if two cells share a label."""
-    labels = attribute.labels() if attribute.size <= MAX_LABELS else []
-    return labels if len(set(map(attribute.reading.folded, labels))) == len(labels) else []
 
 
 def _refuse_ambiguous(attribute: Attribute, column: Column) -> None:

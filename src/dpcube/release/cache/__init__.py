@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from dpcube.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from dpcube.release.cache.estimates import counted, domain_and_estimate, estimate_of
+    from dpcube.release.cache.estimates import counted, domain_and_estimate
     from dpcube.release.cache.store import libraries, made_once
 
-__all__ = ["counted", "domain_and_estimate", "estimate_of", "libraries", "made_once"]
+__all__ = ["counted", "domain_and_estimate", "libraries", "made_once"]
 
 __getattr__ = lazily(
     __name__,
     {
-        **dict.fromkeys(("counted", "domain_and_estimate", "estimate_of"), "estimates"),
+        **dict.fromkeys(("counted", "domain_and_estimate"), "estimates"),
         **dict.fromkeys(("libraries", "made_once"), "store"),
     },
 )

@@ -29,12 +29,6 @@ def counted(path: Path, questions: Sequence[str], *, confidence: float, estimate
     return [Answers.asked(domain, chosen, one).first(confidence) for one in asked]
 
 
-def estimate_of(path: Path, name: str) -> "tuple[Domain, Estimate]":
-    """Return the domain of a released file and an estimate of it, from the cache if they are there."""
-    domain, infer = domain_and_estimate(path, name)
-    return domain, infer()
-
-
 def domain_and_estimate(path: Path, name: str) -> "tuple[Domain, Callable[[], Estimate]]":
     """Return the domain of a released file, and what gives an estimate of it: the cache, or inference when called."""
     place, digest = cache_folder(), digest_of(path)

@@ -39,7 +39,7 @@ from dpcube.strategies import (
     Strategy,
     TwoPhase,
     adaptive,
-    first_look,
+    pilot,
     strategy_of,
 )
 from dpcube.strategies.partial_tree import PartialTree
@@ -318,7 +318,7 @@ def test_no_plan_loses_more_than_epsilon_whichever_is_chosen(
     cube: str, plan: TreePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adaptive, "select_plan", lambda *_: plan)
-    monkeypatch.setattr(first_look, "SPARSE", 0.0)  # the choice is never left out
+    monkeypatch.setattr(pilot, "SPARSE", 0.0)  # the choice is never left out
     found = [max(losses(Adaptive(), CUBES[cube], draw, honest).values()) for draw in draws()]
     assert max(found) == EPSILON
 

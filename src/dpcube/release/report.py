@@ -1,7 +1,7 @@
 """The report of a release: one HTML page, without scripts or anything to fetch, to be mailed, printed and kept.
 
-A release enters; a page leaves that has the headline numbers first, pictures next, how far to trust them, and at the
-end how the release was made and what it cost.
+The page has the headline numbers first, then pictures, the errors of answers, and at the end how the release was made
+and what it cost.
 """
 
 import math

@@ -259,5 +259,5 @@ def _count_values(partial: PartialTree) -> None:
 def _is_plain(counter: NoisyCounter) -> bool:
     """Say whether epsilon is so large that plain cells are best whatever the table."""
     units = np.array([BUDGET_UNITS, share_units(REFINEMENT_SHARE / 2)])
-    everything, half_a_look = noise_variances(units, counter.epsilon_per_unit)
-    return bool(everything < PLAIN * half_a_look)
+    everything, half_a_split = noise_variances(units, counter.epsilon_per_unit)
+    return bool(everything < PLAIN * half_a_split)

@@ -1,6 +1,6 @@
 """UGrid and AGrid (Qardaji, Yang, Li, "Differentially private grids for geospatial data", ICDE 2013).
 
-Both choose how fine a grid should be by the number of rows. The public code takes the true number for free; here a
+Both derive the resolution of a grid from the number of rows. The public code takes the true number for free; here a
 small part of the budget pays for a noisy one, unless the number is public and given (`rows`).
 """
 
@@ -20,7 +20,7 @@ from dpcube.strategies.rivals.levels import BoxLevel, parted, peak_bytes_of_tree
 from dpcube.strategies.strategy import Parameter
 
 MAX_GRID_BOXES = 2.0**62
-"""No more boxes than this are ever deserved, whatever the rows hold: far more than a cube has cells."""
+"""Upper limit of the number of boxes, whatever the rows hold: far more than a cube has cells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class UGrid:
         _check(self.name, constant=self.constant, share=self.share_of_rows, rows=self.rows)
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return what was chosen, for the release's manifest."""
+        """Return the parameters, for the release's manifest."""
         return {"constant": self.constant, "share_of_rows": str(self.share_of_rows), "rows": self.rows}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
@@ -86,7 +86,7 @@ class AGrid:
             raise InputError(msg)
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return what was chosen, for the release's manifest."""
+        """Return the parameters, for the release's manifest."""
         chosen: dict[str, Parameter] = {"constant": self.constant, "inner_constant": self.inner_constant}
         chosen |= {"coarse_share": str(self.coarse_share), "least_parts": self.least_parts}
         return {**chosen, "share_of_rows": str(self.share_of_rows), "rows": self.rows}

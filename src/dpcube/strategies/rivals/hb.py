@@ -1,6 +1,6 @@
 """HB (Qardaji, Yang, Li, "Understanding hierarchical methods for differentially private histograms", PVLDB 2013).
 
-A regular tree with equal budgets for its levels, the root not counted, its branching chosen to make ranges accurate.
+A regular tree with equal budgets for its levels, the root not counted, its branching selected to make ranges accurate.
 """
 
 import math
@@ -13,7 +13,7 @@ from dpcube.strategies.rivals.hierarchical import MAX_BRANCHING, Hierarchical
 from dpcube.strategies.strategy import Parameter
 
 FLAT = 3
-"""From so many axes on a tree is hardly ever worth it (their section 5), so cells alone are counted."""
+"""From so many axes on a tree hardly ever reduces the error (their section 5), so cells alone are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class HB:
     name: str = "hb"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return nothing: there is nothing to choose."""
+        """Return nothing: there are no parameters."""
         return {}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:

@@ -55,7 +55,7 @@ class Hierarchical:
             raise InputError(msg)
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return what was chosen, for the release's manifest."""
+        """Return the parameters, for the release's manifest."""
         return {"branching": self.branching, "order": self.order, "root": self.root}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:

@@ -1,4 +1,4 @@
-"""The Hilbert curve as a tree of boxes: a shape enters, levels of boxes leave, each box a run of the curve.
+"""The Hilbert curve of a cube as a tree of boxes, each box a run of the curve.
 
 The curve fills a cube of 2^bits cells a side; boxes are clipped to the shape, and those outside of it are dropped.
 `hilbert_cells` follows J. Skilling, "Programming the Hilbert curve" (2004): the Gray code of the position gives one bit
@@ -46,7 +46,7 @@ def hilbert_cells(axes: int, bits: int) -> Ints:
 def hilbert_places(shape: tuple[int, ...]) -> Ints:
     """Return the place of every cell of a shape along the curve of the cube around it: `hilbert_cells` the other way.
 
-    Only cells of the shape are looked at: the cube around (16, 20, 7, 2, 2) has 3,700 times as many.
+    Only cells of the shape are visited: the cube around (16, 20, 7, 2, 2) has 3,700 times as many.
 
     >>> hilbert_places((2, 2)).tolist()
     [[0, 1], [3, 2]]

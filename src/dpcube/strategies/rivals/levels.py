@@ -1,4 +1,4 @@
-"""Trees of boxes grown level by level: parts of every box enter, a checked tree with its levels leaves.
+"""Trees of boxes grown level by level, from the number of parts of every box on each axis.
 
 A level is the boxes of one depth. Each box of the next level names its parent by its number in the level above, and
 boxes of one parent stand together, in the order of their parents. No loop here goes over boxes: only over levels.
@@ -57,7 +57,7 @@ def parted(level: BoxLevel, parts: Ints) -> BoxLevel:
 
 
 def grown_levels(shape: tuple[int, ...], parts: Callable[[Ints], Ints]) -> list[BoxLevel]:
-    """Return levels down to boxes that are not cut: `parts` tells of the lengths of boxes how each is cut."""
+    """Return levels down to boxes that are not cut: `parts` maps the lengths of boxes to the cuts of each."""
     levels = [root_level(shape)]
     while True:
         below = parted(levels[-1], parts(levels[-1].upper - levels[-1].lower))

@@ -1,7 +1,7 @@
 """The hierarchical kd-tree of Inan, Kantarcioglu, Ghinita and Bertino (EDBT 2010), cut at private medians.
 
 It is the kd-tree that the paper compares with. Theirs cuts at a noisy mean, which needs noisy sums; medians need the
-counter's `choose` alone, and are what Cormode and others (ICDE 2012) found better.
+counter's `select` alone, and are what Cormode and others (ICDE 2012) found better.
 """
 
 import math
@@ -21,7 +21,7 @@ from dpcube.strategies.rivals.levels import BoxLevel, root_level, tree_of_levels
 from dpcube.strategies.strategy import STARTING, OfCells, Parameter
 
 HIGHEST = 30
-"""A transcript holds choices of so many levels beside the tree."""
+"""A transcript has at most so many selections, one for each level, beside the tree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class MedianTree(OfCells):
         self._check(0 <= self.stop < math.inf, "stop", "a number that is not negative")
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return what was chosen, for the release's manifest."""
+        """Return the parameters, for the release's manifest."""
         return {"height": self.height, "axis": self.axis, "stop": self.stop, "leftovers": self.leftovers}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:

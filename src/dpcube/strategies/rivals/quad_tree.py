@@ -20,7 +20,7 @@ class QuadTree:
     name: str = "quad_tree"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return nothing: there is nothing to choose."""
+        """Return nothing: there are no parameters."""
         return {}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:

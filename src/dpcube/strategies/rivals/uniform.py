@@ -1,4 +1,4 @@
-"""The count of the whole table and nothing else, spread evenly: what any strategy must beat to have learnt anything."""
+"""The uniform baseline: a noisy total spread evenly over all cells."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Uniform:
     name: str = "uniform"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return nothing: there is nothing to choose."""
+        """Return nothing: there are no parameters."""
         return {}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:

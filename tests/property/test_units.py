@@ -411,10 +411,28 @@ FIVE = Integer(name="v", min=0, max=4)
 
 
 @pytest.mark.parametrize("type_", [pa.list_(pa.int8()), pa.struct({"a": pa.int8()}), pa.month_day_nano_interval()])
-def test_types_without_a_form_are_refused_before_a_row_is_read(type_: pa.DataType) -> None:
-    table = pa.table({"who": pa.nulls(2, type_), "v": [0, 1]})
-    with pytest.raises(SourceError, match="which cannot name a unit; cast it to text"):
-        open_rows(table).limit("who", max_rows=1)
+def test_types_without_a_form_are_not_refused_and_name_nobody(type_: pa.DataType) -> None:
+    """One row decides such a type of a column that is empty but for it, which is not refused without that row."""
+    values: dict[pa.DataType, Any] = {pa.list_(pa.int8()): [1], pa.struct({"a": pa.int8()}): {"a": 1}}
+    table = pa.table({"who": pa.array([values.get(type_, (1, 2, 3)), None, None], type_), "v": [0, 1, 2]})
+    check(lambda: table, [DROPPED, None, None])
+    empty = table.slice(1).set_column(0, "who", pa.nulls(2))
+    each = [open_rows(of).limit("who", max_rows=1, null="each").count_cells(Domain((FIVE,))) for of in (table, empty)]
+    assert each[0].tolist() == each[1].tolist() == [0, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("odd", [pa.array([[1], [2]]), pa.array([{"a": 1}, {"a": 2}])], ids=["list", "struct"])
+@pytest.mark.parametrize("type_", [pa.null(), pa.string(), pa.int64(), pa.list_(pa.string())], ids=str)
+def test_lists_in_one_file_decide_nothing_in_another(odd: pa.Array, type_: pa.DataType, tmp_path: Path) -> None:
+    held: dict[pa.DataType, list[Any]] = {pa.string(): ["3", "\ufffd", None], pa.int64(): [3, 4, None]}
+    plain = held.get(type_, [None] * 3)
+    pq.write_table(pa.table({"who": pa.array(plain, type_), "v": range(3)}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"who": odd, "v": [3, 4]}), tmp_path / "b.parquet")
+    check(lambda: tmp_path, [*map(named, plain), DROPPED, DROPPED])
+    who = Category(name="who", values=("3",), null="cell", unknown="cell")
+    counts = open_rows(tmp_path).count_cells(Domain((who,))).tolist()
+    threes, nulls = sum(value in (3, "3") for value in plain), plain.count(None)
+    assert counts == [threes, nulls, 5 - threes - nulls]
 
 
 def test_objects_of_polars_are_told_apart_by_what_they_are() -> None:
@@ -827,8 +845,9 @@ def test_every_type_of_spark(spark: Any, tmp_path: Path) -> None:
         frame = spark.createDataFrame(rows, f"who {type_}, v int")
         names = [*map(named_in_spark, keys), *[None] * len(nan)]
         check(lambda frame=frame: frame, names)  # type: ignore[misc]
-    with pytest.raises(SourceError, match="cannot name a unit"):
-        open_rows(spark.sql("SELECT array(1) AS who, 1 AS v")).limit("who", max_rows=1)
+    for nested in ("array(1)", "map(1, 2)", "struct(1)", "INTERVAL '1' DAY"):
+        frame = spark.sql(f"SELECT {nested} AS who, 0 AS v UNION ALL SELECT NULL, 1")
+        check(lambda frame=frame: frame, [DROPPED, None])  # type: ignore[misc]
     table = pa.table({"who": text_array(WORDS, pa.string()), "v": range(len(WORDS))})
     pq.write_table(table, tmp_path / "t.parquet")
     check(lambda: spark.read.parquet(str(tmp_path / "t.parquet")), [*map(named_in_spark, WORDS)])

@@ -21,7 +21,7 @@ from dpcube.core.domain.grammar import UNKNOWN
 from dpcube.core.domain.limits import MAX_TEXT
 from dpcube.core.sources.limits import MAX_TUPLE_PARTS
 from dpcube.core.sources.objects import object_form, text
-from dpcube.core.sources.unit import NONE, carries, form, form_type, short_enough
+from dpcube.core.sources.unit import NONE, form, form_type, has_form, short_enough
 from unit_names import DROPPED, named
 
 DAYS = [date(1969, 12, 31), date(1970, 1, 1), date(2026, 1, 31)]
@@ -103,7 +103,7 @@ ARROW: dict[str, tuple[pa.DataType, list[object], pa.DataType]] = {
 @pytest.mark.parametrize("name", ARROW)
 def test_every_type_that_names_units_tells_its_values_apart(name: str) -> None:
     type_, values, expected = ARROW[name]
-    assert carries(type_)
+    assert has_form(type_)
     assert form_type(type_) == expected
     array = pa.array([*values, None, *values], type_ if name != "uuid" else pa.binary(16))
     made, kept = form(array if name != "uuid" else pa.ExtensionArray.from_storage(type_, array))
@@ -145,7 +145,10 @@ def test_nan_names_nobody_and_there_is_one_zero(type_: pa.DataType) -> None:
     [pa.list_(pa.int8()), pa.struct([("a", pa.int8())]), pa.map_(pa.int8(), pa.int8()), pa.month_day_nano_interval()],
 )
 def test_a_type_whose_values_have_no_form_names_no_unit(type_: pa.DataType) -> None:
-    assert not carries(type_)
+    assert not has_form(type_)
+    made, kept = form(pa.nulls(2, type_))
+    assert made.type == form_type(type_) == pa.large_binary()
+    assert (made.to_pylist(), kept.to_pylist()) == ([None, None], [True, True])
 
 
 # Values of Python.

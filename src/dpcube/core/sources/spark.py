@@ -103,7 +103,7 @@ def spark_table(frame: Any, *, name: str = "the Spark frame") -> Table:
         sql = normalised(view, columns, lambda i: _value(f"c{i}", types[i]), unit)
         return [Scan(sql, run=lambda question: _ask(frame, view, question))]
 
-    return Table(name, schema, scans, lambda i: types[i] == "binary" or kind(schema.types[i]) is not None, SPARK)
+    return Table(name, schema, scans, lambda _: True, SPARK)
 
 
 def _directories(path: str) -> Iterator[tuple[Hashable, str]]:
@@ -202,8 +202,8 @@ def _value(column: str, type_: str) -> str:
 def _unit(column: str, type_: str) -> tuple[str, str]:
     """Return the form of a privacy unit, and a condition that its rows have one or are null, as in `unit.form`.
 
-    Dates and times have no form here: depending on the other rows, Spark infers a date or a timestamp in the session's
-    time zone from the same text.
+    Lists and structures have no form, and neither have dates and times: depending on the other rows, Spark infers a
+    date or a timestamp in the session's time zone from the same text.
 
     Two values are never one unit. Of a boolean, a number or a decimal the form is the value, and Spark's partitions
     compare values of one type exactly, but for NaN, which is null, and -0, which is 0. Of text and bytes the form is
@@ -220,7 +220,7 @@ def _unit(column: str, type_: str) -> tuple[str, str]:
             whole = f"{value} = CAST(TRY_CAST({value} AS BIGINT) AS {type_})"
         return value, f"coalesce(abs(CAST({value} AS DOUBLE)) <= {MAX_EXACT_WHOLE}D AND {whole}, true)"
     if found != "text" and type_ != "binary":
-        return column, f"{column} IS NULL"
+        return "CAST(NULL AS BINARY)", f"{column} IS NULL"
     text = f"CAST(CAST({column} AS BINARY) AS STRING)"
     number, word = SPARK.number(text), SPARK.boolean(text)
     whole = f"CASE WHEN abs({number}) <= {MAX_EXACT_WHOLE}D THEN {SPARK.whole(number)} END"

@@ -54,7 +54,7 @@ class Column:
 
         One row decides such a type of a column that is empty in all others, so it is not refused.
         """
-        return kind(self.type) or (None if self.declared or is_opaque(self.type, "lakehouse") else "text")
+        return kind(self.type) or ("text" if may_be_inferred(self.type) and not self.declared else None)
 
     def text(self) -> str:
         """Return SQL for each value as text: digits for whole numbers, true and false for booleans."""
@@ -107,6 +107,11 @@ def kind(type_: pa.DataType) -> str | None:
 def is_opaque(type_: pa.DataType, vendor: str) -> bool:
     """Return whether a type stands for a type of an engine that Arrow does not have."""
     return isinstance(type_, pa.OpaqueType) and type_.vendor_name == vendor
+
+
+def may_be_inferred(type_: pa.DataType) -> bool:
+    """Return whether a library may have inferred a type from rows; that of a lakehouse table is in its metadata."""
+    return not is_opaque(type_, "lakehouse")
 
 
 def is_long(type_: pa.DataType) -> bool:

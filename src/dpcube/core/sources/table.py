@@ -26,7 +26,7 @@ from dpcube.core.errors import SourceError
 from dpcube.core.sources import unit
 from dpcube.core.sources.dialect import DUCKDB, Dialect, literal
 from dpcube.core.sources.names import identity, refuse_twice
-from dpcube.core.sources.sql import is_binary, is_long, kind, value_type
+from dpcube.core.sources.sql import is_binary, is_long, kind, may_be_inferred, value_type
 
 TEXT = pa.large_binary()  # of which the bytes are kept, that tell units apart
 INT128 = pa.binary(16)
@@ -145,7 +145,7 @@ def streamed_table(name: str, schema: pa.Schema, parts: Parts) -> Table:
 
         return [Scan("stream", lambda: pa.RecordBatchReader.from_batches(whole, mended()))]
 
-    return Table(name, schema, scans, lambda i: unit.carries(schema.types[i]))
+    return Table(name, schema, scans, lambda i: unit.has_form(schema.types[i]) or may_be_inferred(schema.types[i]))
 
 
 def stream_table(name: str, reader: pa.RecordBatchReader) -> Table:
@@ -239,7 +239,7 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
     valid text. Arrow's reader raises on such text in dictionary columns, unless it uses the Parquet types instead of
     the Arrow schema in the file.
     A column whose type differs between files is read as text: one missing value makes the whole numbers of its file
-    real ones, and must not decide about the other files.
+    real ones, and must not decide about the other files. Lists stay what they are, unknown values, beside other types.
     """
     metadata = read_each(paths, metadata_without_arrow)
     schemas = list(map(_schema, paths, metadata))
@@ -252,7 +252,10 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
             for batch in pq.ParquetFile(path, metadata=part).iter_batches(columns=asked.names):
                 found = [array.storage if _is_wrapped(array.type) else array for array in batch.select(asked.names)]
                 typed = zip(found, asked.types, strict=True)
-                arrays = [array if array.type == type_ else _as_octets(array) for array, type_ in typed]
+                arrays = [
+                    array if array.type == type_ or kind(array.type) is None else _as_octets(array)
+                    for array, type_ in typed
+                ]
                 yield pa.record_batch(arrays, asked.names)
 
     through_arrow = arrow_table(name, schema, batches)
@@ -300,14 +303,13 @@ def read_each(paths: Sequence[Path], read: Callable[[Path], Start]) -> list[Star
 
 
 def common_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return a schema for all files, text where types differ; refuse other column names, and lists beside scalars."""
+    """Return a schema for all files, text where types differ; refuse other column names."""
     first = schemas[0]
     types = [{*held} for held in zip(*(schema.types for schema in schemas), strict=False)]
-    nested = any(len(held) > 1 and None in map(kind, held) for held in types)
     for path, schema in zip(paths, schemas, strict=True):
-        if schema.names != first.names or (nested and schema.types != first.types):
+        if schema.names != first.names:
             msg = f"{path} has other columns than {paths[0]}; the files of a table must have the same column names in "
-            msg += "the same order, and values of one kind in each column"
+            msg += "the same order"
             raise SourceError(msg)
     return pa.schema([(n, held.pop() if len(held) == 1 else TEXT) for n, held in zip(first.names, types, strict=True)])
 
@@ -380,7 +382,7 @@ def _is_converted(type_: pa.DataType) -> bool:
 
 def _mend(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if kind(array.type) is None:
-        return pc.if_else(array.is_valid(), UNKNOWN, pa.scalar(None, pa.string()))
+        return pc.if_else(array.is_valid(), UNKNOWN, pa.scalar(None, pa.string())).cast(type_)
     if pa.types.is_dictionary(type_):
         return pa.DictionaryArray.from_arrays(array.indices, _mend(array.dictionary, type_.value_type))
     if pa.types.is_dictionary(array.type):

@@ -9,14 +9,16 @@ If types are declared apart from the rows (CSV files, whose fields are text, and
 - two values have the same form if and only if they are equal; -0 is 0, and text is equal if its bytes are;
 - a null has none, and NaN is a null here, as in pandas: it names nobody;
 - a row whose form is longer than `MAX_TEXT` bytes is left out of the scan, whatever the treatment of nulls;
-- a column whose type has no form is refused when the unit is declared (`named` in `table.py`).
+- a column whose type has no form is refused when the unit is given (`named` in `table.py`).
 
 Elsewhere a library may have inferred the type from the rows: one row without a unit turns whole numbers into doubles,
 one row "n/k" turns them into text. So that no row decides to whom the others belong, a value there has the same form in
 columns of every type that could contain it (`domain/written.py`). 3, 3.0, "3" and "03" are one unit, and so are a day,
 its midnight and the texts of either; the number of a text is the nearest double. A number names a unit if every such
 type distinguishes it from its neighbours: if it is whole and below 2^53 (`MAX_EXACT_WHOLE`). A row whose unit is any
-other number is left out of the scan, for no type is certain to have kept it distinct.
+other number is left out of the scan, for no type is certain to have kept it distinct. So is a list, a structure or
+another value without a form: one such row decides the type of a column that is empty but for it, so the type is not
+refused.
 """
 
 import re
@@ -42,7 +44,7 @@ _MOMENT = re.compile(
 )
 
 
-def carries(type_: pa.DataType) -> bool:
+def has_form(type_: pa.DataType) -> bool:
     """Return whether the values of an Arrow column have a form."""
     type_ = value_type(type_)
     others = pa.types.is_duration(type_) or pa.types.is_decimal(type_) or isinstance(type_, pa.UuidType)
@@ -53,7 +55,7 @@ def form_type(type_: pa.DataType) -> pa.DataType:
     """Return the type of the form of an Arrow column."""
     type_ = value_type(type_)
     octets = (kind(type_) == "text" and not is_long(type_)) or isinstance(type_, pa.UuidType)
-    return pa.large_binary() if octets else pa.int64()
+    return pa.large_binary() if octets or not has_form(type_) else pa.int64()
 
 
 def form(array: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -61,8 +63,10 @@ def form(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     if isinstance(array.type, pa.DictionaryType):
         forms, named = form(array.dictionary)
         return forms.take(array.indices), pc.fill_null(named.take(array.indices), fill_value=True)
+    if not has_form(array.type):
+        return pa.nulls(len(array), pa.large_binary()), array.is_null()
     if isinstance(array.type, pa.UuidType):
-        return array.storage.cast(pa.large_binary()), _all(array)
+        return _after(b"u", array.storage.cast(pa.large_binary())), _all(array)
     if kind(array.type) == "text" and not is_long(array.type):
         return _forms_of_texts(array.cast(pa.large_binary()))
     if pa.types.is_temporal(array.type):
@@ -128,13 +132,18 @@ def _forms_of_texts(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the form of each text, computed once for each distinct text."""
     encoded = texts.dictionary_encode()
     every = encoded.dictionary
-    own = pc.binary_join_element_wise(pa.scalar(b"s", pa.large_binary()), every, pa.scalar(b"", pa.large_binary()))
+    own = _after(b"s", every)
     odd = pc.or_(pc.match_substring_regex(every, MAY_BE_TYPED), pc.greater_equal(pc.binary_length(every), MAX_TEXT))
     forms = [form_of_text(text) for text in every.filter(odd).to_pylist()]
     made = pc.replace_with_mask(own, odd, pa.array(forms, pa.large_binary()))
     of_rows = made.take(encoded.indices)
     named = pc.not_equal(of_rows, pa.scalar(NONE, pa.large_binary()))
     return of_rows, pc.fill_null(named, fill_value=True)
+
+
+def _after(mark: bytes, octets: pa.Array) -> pa.Array:
+    """Return bytes behind a mark, by which forms of different kinds differ in a column that has several."""
+    return pc.binary_join_element_wise(pa.scalar(mark, pa.large_binary()), octets, pa.scalar(b"", pa.large_binary()))
 
 
 def _forms_of_numbers(numbers: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -19,14 +19,14 @@ from dpcube.core.sources import Rows, open_rows
 Load = Callable[[pa.Table], object]
 """Puts an Arrow table where a source reads it, and returns what `publish` reads: a path, an address, a frame."""
 
-HIDDEN = "sentinel-3141592653"
+_HIDDEN = "sentinel-3141592653"
 """A value that no message may show."""
-WHOLE = [0, 1, 5, 9, -1, 10, None, 7, 2**40, 5]
-REAL = [0.0, 0.5, 9.999, -0.5, 10.0, None, float("nan"), float("inf"), float("-inf"), 5.0]
-WORDS = ["a", "b", "c", "", " a", None, "A", HIDDEN, "a", "b"]
-NUMBERS = ["0", "5", "9.5", " 7 ", "x", None, "1e1", "", "-3", "5.0"]
-DAYS = [date(2024, 1, 1), date(2024, 2, 29), date(2023, 12, 31), None, date(2024, 12, 31)] * 2
-ISO_DAYS = [
+_WHOLE = [0, 1, 5, 9, -1, 10, None, 7, 2**40, 5]
+_REAL = [0.0, 0.5, 9.999, -0.5, 10.0, None, float("nan"), float("inf"), float("-inf"), 5.0]
+_WORDS = ["a", "b", "c", "", " a", None, "A", _HIDDEN, "a", "b"]
+_NUMBERS = ["0", "5", "9.5", " 7 ", "x", None, "1e1", "", "-3", "5.0"]
+_DAYS = [date(2024, 1, 1), date(2024, 2, 29), date(2023, 12, 31), None, date(2024, 12, 31)] * 2
+_ISO_DAYS = [
     "2024-01-01",
     "2024-02-29",
     "2023-12-31",
@@ -38,13 +38,19 @@ ISO_DAYS = [
     " ",
     "2024-06-15",
 ]
-TIMES = [datetime(2024, 1, 1, 23, 59), datetime(2024, 7, 1), None, datetime(2024, 12, 31, 12), datetime(2025, 1, 1)] * 2
-FLAGS = [True, False, None, True, True, False, True, None, False, True]
-UNITS = ["p1", "p1", "p1", "p2", "p2", "p3", None, None, "p4", "P1"]
+_TIMES = [
+    datetime(2024, 1, 1, 23, 59),
+    datetime(2024, 7, 1),
+    None,
+    datetime(2024, 12, 31, 12),
+    datetime(2025, 1, 1),
+] * 2
+_FLAGS = [True, False, None, True, True, False, True, None, False, True]
+_UNITS = ["p1", "p1", "p1", "p2", "p2", "p3", None, None, "p4", "P1"]
 
 
 @dataclass(frozen=True)
-class Case:
+class SourceCase:
     """A table, and a domain over its columns."""
 
     name: str
@@ -87,24 +93,24 @@ def check_source(load: Load, *, types: Iterable[pa.DataType] | None = None, has_
     _check_missing_column(load)
 
 
-def cases() -> list[Case]:
+def cases() -> list[SourceCase]:
     """Return one case for each column type and destination of odd values."""
     found = []
     for kind in (pa.int16(), pa.int64(), pa.float32(), pa.float64(), pa.decimal128(30, 4), pa.string()):
-        values: list[object] = list(NUMBERS) if pa.types.is_string(kind) else _fitting(kind)
+        values: list[object] = list(_NUMBERS) if pa.types.is_string(kind) else _fitting(kind)
         for attribute in _number_attributes():
             found.append(_case(f"{attribute.name} of {kind}", pa.array(values, kind), attribute))
     found += [
-        _case("words", pa.array(WORDS), Category("v", ["a", "b", "c"], unknown="cell", null="cell")),
-        _case("words trimmed", pa.array(WORDS), Category("v", ["a", "b"], unknown="drop", trim=True, case="ignore")),
-        _case("numbers as words", pa.array(WHOLE, pa.int64()), Category("v", ["0", "1", "5"], unknown="cell")),
-        _case("flags", pa.array(FLAGS), Category("v", ["true", "false"], null="cell")),
-        _case("days", pa.array(DAYS), _days()),
-        _case("days as text", pa.array(ISO_DAYS), _days()),
-        _case("times", pa.array(TIMES, pa.timestamp("us")), _days()),
-        Case(
+        _case("words", pa.array(_WORDS), Category("v", ["a", "b", "c"], unknown="cell", null="cell")),
+        _case("words trimmed", pa.array(_WORDS), Category("v", ["a", "b"], unknown="drop", trim=True, case="ignore")),
+        _case("numbers as words", pa.array(_WHOLE, pa.int64()), Category("v", ["0", "1", "5"], unknown="cell")),
+        _case("flags", pa.array(_FLAGS), Category("v", ["true", "false"], null="cell")),
+        _case("days", pa.array(_DAYS), _days()),
+        _case("days as text", pa.array(_ISO_DAYS), _days()),
+        _case("times", pa.array(_TIMES, pa.timestamp("us")), _days()),
+        SourceCase(
             "two attributes",
-            pa.table({"unused": WORDS, "w": WORDS, "v": pa.array(WHOLE, pa.int64())}),
+            pa.table({"unused": _WORDS, "w": _WORDS, "v": pa.array(_WHOLE, pa.int64())}),
             Domain(Integer("v", 0, 9, width=2), Category("w", ["a", "b", "c"], unknown="cell")),
         ),
     ]
@@ -113,9 +119,9 @@ def cases() -> list[Case]:
 
 def _fitting(kind: pa.DataType) -> list[object]:
     if pa.types.is_floating(kind):
-        return list(REAL)
+        return list(_REAL)
     top = 2**15 if kind == pa.int16() else 2**62
-    return [None if value is None else min(value, top - 1) for value in WHOLE]
+    return [None if value is None else min(value, top - 1) for value in _WHOLE]
 
 
 def _number_attributes() -> list[Attribute]:
@@ -129,8 +135,8 @@ def _days() -> Date:
     return Date("v", "2024-01-01", "2024-12-31", every="month", outside="cell", null="cell")
 
 
-def _case(name: str, column: pa.Array, attribute: Attribute) -> Case:
-    return Case(name, pa.table({"v": column}), Domain(attribute))
+def _case(name: str, column: pa.Array, attribute: Attribute) -> SourceCase:
+    return SourceCase(name, pa.table({"v": column}), Domain(attribute))
 
 
 def _without_nulls(table: pa.Table) -> pa.Table:
@@ -139,7 +145,7 @@ def _without_nulls(table: pa.Table) -> pa.Table:
     return table.filter(pa.array(kept, pa.bool_()))
 
 
-def _check_counts(load: Load, case: Case) -> None:
+def _check_counts(load: Load, case: SourceCase) -> None:
     """Compare the counts of cells, those of distinct rows in another order, and those of a table without rows."""
     expected = open_rows(case.table).count_cells(case.domain)
     found = _rows(load, case.table, case.name).count_cells(case.domain)
@@ -164,7 +170,7 @@ def _rows(load: Load, table: pa.Table, name: str) -> Rows:
 
 def _check_units(load: Load) -> None:
     """Check that a unit has at most `max_rows` rows, that values that differ are two units, and where nulls go."""
-    table = pa.table({"v": pa.array([3] * len(UNITS), pa.int64()), "u": UNITS})
+    table = pa.table({"v": pa.array([3] * len(_UNITS), pa.int64()), "u": _UNITS})
     domain = Domain(Integer("v", 0, 9))
     for null, expected in (("drop", 7), ("each", 9)):
         rows = _rows(load, table, "a privacy unit").limit("u", max_rows=2, null=null)  # type: ignore[arg-type]
@@ -174,7 +180,7 @@ def _check_units(load: Load) -> None:
 
 def _check_period(load: Load) -> None:
     """Check that a period selects the same rows of every source."""
-    table = pa.table({"d": pa.array(DAYS), "v": pa.array(range(len(DAYS)), pa.int64())})
+    table = pa.table({"d": pa.array(_DAYS), "v": pa.array(range(len(_DAYS)), pa.int64())})
     domain = Domain(Integer("v", 0, 9))
     chosen = Range.from_request(("d", "2024-01-01", "2024-03-31"), domain, None)
     assert chosen is not None
@@ -185,10 +191,10 @@ def _check_period(load: Load) -> None:
 
 def _check_missing_column(load: Load) -> None:
     """Check that a column that is not there is named before any row is read, and that no value is shown."""
-    rows, said = _rows(load, pa.table({"w": WORDS}), "a table of words"), ""
+    rows, said = _rows(load, pa.table({"w": _WORDS}), "a table of words"), ""
     try:
         rows.count_cells(Domain(Integer("not there", 0, 9)))
     except DpcubeError as error:
         said = str(error)
     assert "not there" in said, "a column that is not there is not named"
-    assert HIDDEN not in said, "a message shows a value of a row"
+    assert _HIDDEN not in said, "a message shows a value of a row"

@@ -23,7 +23,7 @@ from dpcube.strategies import FittedStrategy, Strategy
 from dpcube.strategies.registry import fitted_strategy
 from dpcube.testing.noise import SeededNoise
 
-DOMAINS = (
+TRIED_DOMAINS = (
     Domain(Integer("a", 0, 0)),
     Domain(Integer("a", 0, 16)),
     Domain(Category("a", [str(value) for value in range(90)])),
@@ -31,10 +31,10 @@ DOMAINS = (
     Domain(Integer("a", 0, 4), Category("b", ["x", "y", "z"]), Integer("c", 0, 5)),
 )
 """Domains that a strategy is tried on, unless it refuses them before it measures anything."""
-EPSILONS = (Fraction(1, 100), Fraction(1), Fraction(20))
+_EPSILONS = (Fraction(1, 100), Fraction(1), Fraction(20))
 
 
-def check_strategy(strategy: str | Strategy, *, domains: Sequence[Domain] = DOMAINS) -> None:
+def check_strategy(strategy: str | Strategy, *, domains: Sequence[Domain] = TRIED_DOMAINS) -> None:
     """Check that a strategy does what a release relies on.
 
     Every run must finish, on a table without rows as on a heap in one cell; the transcript must state what the counter
@@ -55,7 +55,7 @@ def check_strategy(strategy: str | Strategy, *, domains: Sequence[Domain] = DOMA
 
     Examples
     --------
-    >>> check_strategy("cells", domains=DOMAINS[:2])
+    >>> check_strategy("cells", domains=TRIED_DOMAINS[:2])
 
     """
     accepted = 0
@@ -67,7 +67,7 @@ def check_strategy(strategy: str | Strategy, *, domains: Sequence[Domain] = DOMA
         accepted += 1
         _check_facts(fitted, domain)
         for number, counts in enumerate(_tables(domain.shape)):
-            for epsilon in EPSILONS:
+            for epsilon in _EPSILONS:
                 _check_run(fitted, domain, counts, epsilon, seed=number)
     assert accepted, "the strategy accepts none of the domains"
 

@@ -147,6 +147,31 @@ def test_a_quantile_has_woodruffs_interval(share: float, confidence: float) -> N
     assert (doubled["_low"], doubled["_high"]) == (1 - 2 * plain["_high"], 1 - 2 * plain["_low"])
 
 
+def test_a_median_needs_no_value_that_exceeds_its_noise_alone() -> None:
+    """Each of 1,000 values has 5 rows and noise of 14; all of them together have 5,000 and noise of 450."""
+    faint = released(Domain(Integer("age", 0, 999)), rows=5, epsilon=0.1, strategy="cells")
+    (found,) = faint.sql("SELECT median(age) AS m, min(age) AS low, max(age) AS high FROM cube").to_pylist()
+    assert 200 <= found["m"] <= 800
+    assert (found["low"], found["high"]) == (None, None)
+    (parts,) = faint.sql("SELECT median(age) FILTER (WHERE age < 300) AS m FROM cube").to_pylist()
+    assert parts["m"] is None or 0 <= parts["m"] < 300
+
+
+def test_a_table_of_noise_alone_has_no_median() -> None:
+    empty = released(Domain(Integer("age", 0, 999)), rows=0, epsilon=0.1, strategy="cells")
+    assert empty.sql("SELECT median(age) AS m, quantile_cont(age, 0.9) AS q FROM cube").to_pylist() == [
+        {"m": None, "q": None}
+    ]
+
+
+def test_a_pilot_of_pairs_leaves_the_errors_of_single_values_as_they_are() -> None:
+    """Of a table that is even, 1.3% of epsilon goes to each pair: noise of 1,400 rows a value, where there are 200."""
+    release = released(DOMAIN, rows=10, epsilon=0.1)
+    assert {len(one.axes) for one in release.transcript.marginals} == {2}
+    found = release.count(age=20)
+    assert np.hypot(found.stderr, found.nonuniformity) < 200
+
+
 def test_a_median_without_noise_is_known_to_a_row() -> None:
     counts = np.zeros((20, 10, 2), np.int64)
     counts[5], counts[11] = 10, 30

@@ -844,7 +844,7 @@ def test_the_digest_depends_on_all_that_is_told(whole: bytes, place: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "facts", "needs_cells"),
+    ("kind", "facts", "needed"),
     [
         ("marginal", {"grouped": False, "axes": [0, 1, 2]}, True),
         ("marginal", {"grouped": False, "axes": [0, 2]}, False),
@@ -854,8 +854,6 @@ def test_the_digest_depends_on_all_that_is_told(whole: bytes, place: Path) -> No
         ("selection", {"boxes": False}, False),
     ],
 )
-def test_a_measurement_states_whether_it_needs_every_cell(
-    kind: str, facts: dict[str, object], needs_cells: bool
-) -> None:
-    assert MEASUREMENT_KINDS[kind].lays_out(facts, 3) is needs_cells
+def test_a_measurement_states_whether_it_needs_every_cell(kind: str, facts: dict[str, object], needed: object) -> None:
+    assert MEASUREMENT_KINDS[kind].lays_out(facts, 3) is needed
     assert Measurement.lays_out(facts, 3)  # of a new kind, until it says

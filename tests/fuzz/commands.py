@@ -186,12 +186,34 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
         **{"--epsilon": words, "--delta": words, "--ledger": places, "--total": words, "--unit": words},
         **{"--max-rows": words, "--authority": places, "--new-key": places, "--json": None, **CSV},
     },
+    ("sql",): {
+        **{
+            "--error": None,
+            "--csv": None,
+            "--confidence": st.just("0.5") | words,
+            "--seconds": st.sampled_from(["1", "0", "x"]),
+        },
+        **{"--estimate": st.just("cells") | words, "--json": None},
+    },
+    ("synth",): {
+        **{"-o": st.sampled_from(["n.csv", "n.parquet"]) | places, "--rows": st.sampled_from(["0", "9", "-1", "x"])},
+        **{"--seed": words, "--estimate": st.just("cells") | words, "--json": None},
+    },
+    ("export",): {
+        "-o": st.sampled_from(["n.csv", "n.parquet"]) | places,
+        "--boxes": None,
+        "--errors": None,
+        "--json": None,
+    },
     ("demo",): {"--epsilon": words.filter(lambda word: word not in ("1", "0.5", "1/3", "1e-3"))},
     (): {"--version": None, "-h": None},
 }
+NOT_FUZZED = {"plan", "coverage", "compare", "compile", "reproduce", "studio"}
+"""Commands that take longer than an example may, or wait for a browser."""
 GOOD: dict[tuple[str, ...], str] = {
     ("info",): "r.dpcube",
     ("count",): "r.dpcube",
+    **dict.fromkeys((("sql",), ("synth",), ("export",)), "r.dpcube"),
     ("plot",): "r.dpcube",
     ("report",): "r.dpcube",
     ("registry",): "r.dpcube",
@@ -208,6 +230,7 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("ledger", "init"): ("--total",),
     ("demo",): ("--epsilon",),
     ("plot",): ("-o",),
+    **dict.fromkeys((("synth",), ("export",)), ("-o",)),
     ("report",): ("-o",),
     ("registry",): ("--name", "--curator", "--curator-type", "--intended-use", "--region", "--published", "--author"),
     ("explore",): ("-o",),
@@ -226,7 +249,7 @@ def commands(draw: st.DrawFn) -> list[str]:
     chosen = {*NEEDED.get(verb, ()), *draw(st.lists(st.sampled_from(sorted(options)), max_size=3))}
     likely = GOOD.get(verb, "t.csv")
     given = [*verb, *([] if verb == ("demo",) else [draw(st.just(likely) | places)])]
-    if verb in (("count",), ("plot",)) or draw(st.integers(0, 9)) == 0:
+    if verb in (("count",), ("plot",), ("sql",)) or draw(st.integers(0, 9)) == 0:
         given += draw(st.lists(anything, max_size=2))
     if verb == ("predict",):
         given.append(draw(st.just("t.csv") | places))

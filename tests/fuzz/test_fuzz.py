@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bounds import bounded
+from commands import NOT_FUZZED, OPTIONS
 from targets import RAW, SEEDS, STRUCTURED, TARGETS
 
+from dpcube.cli.verbs import VERBS
 from nightly import at_night
 
 GUIDED = ("domain-bytes", "question-bytes", "release-bytes", "members")
@@ -67,3 +69,9 @@ def test_guided_fuzzing_finds_a_planted_fault(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode != 0
     assert list(tmp_path.glob("crash-*"))
+
+
+def test_every_command_is_fuzzed_or_said_not_to_be() -> None:
+    named = {verb[0] for verb in OPTIONS if verb}
+    assert named | NOT_FUZZED == set(VERBS)
+    assert not named & NOT_FUZZED

@@ -31,19 +31,16 @@ from dpcube.core.noise import ExactNoise, Noise
 from dpcube.measurements import Marginal, Provenance, Transcript
 from dpcube.release import Release
 from dpcube.strategies import (
-    RIVALS,
     Adaptive,
     Cells,
     Cuboids,
-    FineGrid,
     Strategy,
-    TwoPhase,
     adaptive,
     pilot,
-    strategy_of,
 )
 from dpcube.strategies.partial_tree import PartialTree
 from dpcube.strategies.plans import ADAPTIVE, CELLS, PLANS, TreePlan
+from dpcube.strategies.registry import BY_NAME, OF_ROWS, RIVALS, fitted_strategy
 
 EPSILON = Fraction(2)
 EMPTY = np.zeros(1, np.int64)
@@ -270,11 +267,10 @@ def released(name: str, shape: tuple[int, ...]) -> Strategy:
     domain = Domain.of_shape(shape)
     if name == "named cuboids":
         return Cuboids(cuboids=(domain.names[:2], domain.names[1:])).for_domain(domain)
-    rows: dict[str, Cuboids | FineGrid] = {"cuboids": Cuboids(), "fine_grid": FineGrid()}
-    return rows[name].for_domain(domain) if name in rows else strategy_of(name, domain)
+    return fitted_strategy(name, domain)
 
 
-WHOLE = {"cells", "dpcube", "adaptive", "fine_grid", "named cuboids", *RIVALS} - {"median_tree"}
+WHOLE = {*BY_NAME, *OF_ROWS, "named cuboids", *RIVALS} - {"cuboids", "median_tree"}
 """Strategies without selections: all that is charged is lost, on some tape."""
 AUDITED = [*sorted(WHOLE), "cuboids", "median_tree"]
 SHAPES = {"ugrid": "square", "agrid": "square"}
@@ -297,7 +293,7 @@ def test_no_release_of_any_strategy_loses_more_than_epsilon(name: str, store: st
 
 
 def test_every_strategy_is_audited() -> None:
-    assert {*AUDITED} >= {*RIVALS, Cells().name, TwoPhase().name, Adaptive().name, Cuboids().name, FineGrid().name}
+    assert {*AUDITED} >= {*BY_NAME, *OF_ROWS, *RIVALS}
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)

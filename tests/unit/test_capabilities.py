@@ -29,6 +29,7 @@ from dpcube.release.capabilities import (
     ReleaseKind,
 )
 from dpcube.release.report import report
+from dpcube.strategies import Cuboids
 from dpcube.web.explorer.contents import packed_contents, served_contents
 
 ROWS = 400
@@ -48,7 +49,8 @@ def released(kind: ReleaseKind, month: int = 0) -> Release:
         columns |= {"a": generator.normal(0, 1, ROWS), "c": generator.normal(0, 1, ROWS)}
         attributes = [Float("a", -5, 5, width=0.0005), Integer("b", 0, 7), Float("c", -5, 5, width=0.0005)]
     period = ("m", month, month) if month else None
-    return publish(pa.table(columns), Domain(*attributes), epsilon=3, ledger=None, period=period)
+    by = Cuboids(target="b") if kind is ReleaseKind.WIDE else "adaptive"  # or it is chance which pairs have the target
+    return publish(pa.table(columns), Domain(*attributes), epsilon=3, ledger=None, period=period, strategy=by)
 
 
 def offline_page(release: Release, place: Path) -> object:

@@ -79,7 +79,7 @@ def test_few_attributes_of_many_cells_are_released_as_a_grid() -> None:
 
 def test_a_domain_too_long_for_this_machine_is_refused_before_rows_are_read() -> None:
     domain = Domain(Integer("x", 0, 2**31 - 2), Integer("y", 0, 2**30 - 1))
-    with pytest.raises(MemoryLimitError, match="a release of a grid"):
+    with pytest.raises(MemoryLimitError, match="a release by fine_grid of"):
         publish("no such file.csv", domain, epsilon=1, ledger=None)
     with pytest.raises(DomainError, match="bins"):
         Integer("x", 0, 10**12)

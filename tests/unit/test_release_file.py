@@ -23,7 +23,9 @@ from dpcube import Domain, Integer, Release
 from dpcube.core import memory
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import DpcubeError, MemoryLimitError, ReleaseFileError
+from dpcube.measurements import Measurement
 from dpcube.measurements import file as release_file
+from dpcube.measurements.measurements import MEASUREMENT_KINDS
 from forge import DOMAIN, Manifest, array_of, arrays_of, changed, forged, make_release, members_of, npy, zipped
 
 RELEASE = make_release()
@@ -839,3 +841,19 @@ def test_the_digest_depends_on_all_that_is_told(whole: bytes, place: Path) -> No
     digests = {opened(place, content).digest for content in others}
     assert len(digests) == len(others)
     assert RELEASE.digest not in digests
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "needed"),
+    [
+        ("marginal", {"grouped": False, "axes": [0, 1, 2]}, True),
+        ("marginal", {"grouped": False, "axes": [0, 2]}, False),
+        ("marginal", {"grouped": True, "axes": [0, 1, 2]}, False),
+        ("boxes", {}, True),
+        ("selection", {"boxes": True}, True),
+        ("selection", {"boxes": False}, False),
+    ],
+)
+def test_a_measurement_states_whether_it_needs_every_cell(kind: str, facts: dict[str, object], needed: object) -> None:
+    assert MEASUREMENT_KINDS[kind].lays_out(facts, 3) is needed
+    assert Measurement.lays_out(facts, 3)  # of a new kind, until it says

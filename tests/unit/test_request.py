@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dpcube import Category, Date, Domain, Integer
-from dpcube.core.errors import BudgetError, InputError
+from dpcube.cli.curator.release import TableAddress
+from dpcube.core.errors import BudgetError, InputError, SourceError
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.period import Period
 from dpcube.core.request import (
@@ -22,7 +23,8 @@ from dpcube.core.request import (
     open_ledger,
     read_lines,
 )
-from dpcube.core.sources import CsvDialect
+from dpcube.core.sources import CsvDialect, open_rows
+from dpcube.core.sources.open import ADDRESSED, QUERIED, is_address
 
 BESIDE = LedgerLocation.BESIDE_TABLE
 DOMAIN = Domain((Integer(name="visits", min=0, max=9), Date(name="seen", start="2026-01-01", end="2026-12-31")))
@@ -279,3 +281,17 @@ def test_a_named_ledger_for_another_unit_may_stand_beside_that_of_the_table(here
     assert ledger_path(here / "p.ledger", here / "t.csv", unit="patient") == here / "p.ledger"
     with pytest.raises(InputError, match="name the one ledger"):
         ledger_path(here / "p.ledger", here / "t.csv")
+
+
+@pytest.mark.parametrize("scheme", [*QUERIED, *ADDRESSED])
+def test_a_command_takes_every_address_as_text(scheme: str) -> None:
+    address = f"{scheme}//host/database#table"  # a path would lose a slash
+    assert is_address(address)
+    assert TableAddress().convert(address, None, None) == address
+    assert TableAddress().convert("table.csv", None, None) == Path("table.csv")
+
+
+@pytest.mark.parametrize("scheme", ADDRESSED)
+def test_a_query_needs_a_database_that_takes_one(scheme: str) -> None:
+    with pytest.raises(SourceError, match="query needs the address of a PostgreSQL database"):
+        open_rows(f"{scheme}table", query="SELECT 1")

@@ -6,9 +6,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from dpcube import Domain, evaluate, plan
+from dpcube import Domain, Integer, evaluate, plan
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import DpcubeError, InputError, MemoryLimitError
 from dpcube.core.ledger.ledger import Ledger
@@ -16,6 +17,7 @@ from dpcube.curator import publish
 from dpcube.measurements import Marginal, Transcript
 from dpcube.strategies import (
     BY_NAME,
+    NOT_COMPARED,
     RIVALS,
     Adaptive,
     Cells,
@@ -26,6 +28,8 @@ from dpcube.strategies import (
     strategy_of,
     usual_peak_bytes,
 )
+from dpcube.strategies.registry import fitted_strategy
+from dpcube.testing import check_strategy
 
 DOMAIN = Domain.of_shape((3, 4))
 COUNTS = np.arange(12).reshape(3, 4)
@@ -263,7 +267,7 @@ def test_what_is_installed_comes_before_the_current_directory(here: Path, monkey
             "there is no strategy 'outside_strategy:'; the strategies are 'adaptive', 'dpcube', 'cells'",
         ),
         ("../x:Mine", "there is no strategy"),
-        ("magic", "'median_tree', or MODULE:CLASS of your own"),
+        ("magic", "or MODULE:CLASS of your own"),
     ],
 )
 def test_what_cannot_be_loaded_is_told_in_one_line(here: Path, name: str, message: str) -> None:
@@ -281,7 +285,7 @@ def test_installed_strategies_are_listed_without_loading_them(here: Path, monkey
     module(here, WRITTEN)
     offer(here, "mine = outside_strategy:Mine", "bad = broken_strategy:Mine", "cells = outside_strategy:Mine")
     monkeypatch.syspath_prepend(here)
-    assert strategy_names() == [*BY_NAME, "cuboids", "fine_grid", *RIVALS, "bad", "mine"]
+    assert strategy_names() == [*BY_NAME, *NOT_COMPARED, *RIVALS, "bad", "mine"]
     assert "outside_strategy" not in sys.modules
     assert type(strategy_of("cells")) is Cells  # a built-in name is its own
     assert isinstance(strategy_of("mine"), ExternalStrategy)
@@ -307,3 +311,47 @@ def accepted(strategy: Strategy) -> Strategy:
 
 def test_the_least_strategy_is_one_for_a_type_checker() -> None:
     assert accepted(Plain()).name == "plain"
+
+
+# --- of rows ----------------------------------------------------------------------------------------------------
+
+
+class OneWay:
+    """The one-way marginals of a cube too large to materialise."""
+
+    name, store, workload = "one_way", "rows", "wide"
+
+    def peak_bytes(self, shape: tuple[int, ...]) -> int:
+        return 2**28 + 200 * sum(shape)
+
+    def run(self, counter: NoisyCounter) -> Transcript:
+        units = BUDGET_UNITS // len(counter.shape)
+        ones = [Marginal((axis,), counter.marginal((axis,), units), units) for axis in range(len(counter.shape))]
+        return Transcript(counter.shape, counter.epsilon_per_unit, tuple(ones))
+
+
+def test_a_strategy_from_outside_may_be_of_rows() -> None:
+    domain = Domain(*(Integer(f"a{axis}", 0, 31) for axis in range(8)))  # 2^40 cells
+    rows = pa.table({f"a{axis}": np.arange(500) % (axis + 2) for axis in range(8)})
+    check_strategy(OneWay(), domains=[Domain(*(Integer(f"a{axis}", 0, 3) for axis in range(8)))])
+    release = publish(rows, domain, epsilon=50, strategy=OneWay(), ledger=None)
+    assert release.provenance.parameters == {}
+    assert release.count(a0=(0, 0)).value == pytest.approx(250, abs=20)
+    assert fitted_strategy(OneWay(), domain).description(domain) == []
+    assert plan.plan(domain, rows=500, epsilon=1, strategies=OneWay(), roughly=True).best.strategy == "one_way"
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"store": "sheets"}, "its store must be one of cells, rows, got 'sheets'"),
+        ({"store": ["rows"]}, "its store must be one of cells, rows"),
+        ({"workload": "odd"}, "its workload must be one of cube, wide, grid"),
+        ({"workload": "cube"}, "a strategy of rows has the workload 'wide' or 'grid'"),
+        ({"peak_bytes": None}, "must have peak_bytes"),
+    ],
+)
+def test_wrong_facts_of_a_strategy_are_refused(facts: dict[str, object], message: str) -> None:
+    wrong = type("Wrong", (OneWay,), facts)()
+    with pytest.raises(InputError, match=message):
+        publish(COUNTS, DOMAIN, epsilon=1, strategy=wrong, ledger=None)

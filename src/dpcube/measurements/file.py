@@ -34,7 +34,6 @@ from dpcube.measurements.facts import FutureFormatError, value, whole_number_lis
 from dpcube.measurements.manifest import (
     MAX_MANIFEST_BYTES,
     Contents,
-    ListedMeasurement,
     Record,
     contents,
     facts_of,
@@ -42,7 +41,7 @@ from dpcube.measurements.manifest import (
     provenance_of,
 )
 from dpcube.measurements.measurement import CellGroups, Facts, Form, exactly
-from dpcube.measurements.measurements import MAX_SUMMED_UNITS, BoxCounts, Marginal, Selection
+from dpcube.measurements.measurements import MAX_SUMMED_UNITS, BoxCounts, Marginal
 from dpcube.measurements.transcript import Provenance, Transcript
 
 MANIFEST, DOMAIN, GROUPS = "manifest.json", "domain.toml", "groups.npy"
@@ -245,19 +244,12 @@ def _record(archive: zipfile.ZipFile) -> Record:
 def _check_cube(domain: Domain, listed: Contents) -> None:
     """Refuse a cube too large for memory if its measurements need all of it; other marginals take their own size."""
     apart = [one for one in listed.listed if not (one.kind is Marginal and not value(one.facts, "axes", list))]
-    if not any(_lays_out(one, len(domain.shape)) for one in apart):
+    if not any(one.kind.lays_out(one.facts, len(domain.shape)) for one in apart):
         return
     needed = 16 * domain.size
     if [one.kind for one in apart] == [BoxCounts] and domain.size > MAX_DENSE_CELLS:
         needed = min(needed, 200 * sum(domain.shape))  # a question has weights along each axis
     check_memory(needed, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
-
-
-def _lays_out(one: ListedMeasurement, axes: int) -> bool:
-    """Say whether a measurement is one of every cell, or of boxes of cells."""
-    if one.kind is Marginal:
-        return not value(one.facts, "grouped", bool) and len(value(one.facts, "axes", list)) >= axes
-    return one.kind is not Selection or value(one.facts, "boxes", bool)
 
 
 def _forms(listed: Contents, shape: tuple[int, ...]) -> dict[str, Form]:

@@ -114,6 +114,14 @@ class Measurement(ABC):
         """
 
     @classmethod
+    def lays_out(cls, facts: Facts, axes: int) -> bool:  # noqa: ARG003 (of most kinds, none or all do)
+        """Return whether answers from it need every cell of a cube of so many axes in memory, by its facts in a file.
+
+        A kind that does not say is taken to need them: no file may need more memory than was checked.
+        """
+        return True
+
+    @classmethod
     @abstractmethod
     def from_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:
         """Return the measurement from its entries in the manifest and its arrays."""

@@ -125,6 +125,11 @@ class Marginal(Measurement):
         return {"counts": exactly(*counted)}
 
     @classmethod
+    def lays_out(cls, facts: Facts, axes: int) -> bool:
+        """Return whether it is of every cell; marginals over some of the axes take what they are."""
+        return not value(facts, "grouped", bool) and len(value(facts, "axes", list)) >= axes
+
+    @classmethod
     def from_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
         """Return the marginal of a file."""
         of = groups if value(facts, "grouped", bool) else None
@@ -355,6 +360,11 @@ class Selection(Measurement):
             bounds = (range(len(shape), len(shape) + 1), range(1, MAX_BOXES_PER_CELL * cells + 1))
             found |= {"lower": bounds, "upper": bounds}
         return found
+
+    @classmethod
+    def lays_out(cls, facts: Facts, axes: int) -> bool:  # noqa: ARG003
+        """Return whether it is about boxes of cells."""
+        return value(facts, "boxes", bool)
 
     @classmethod
     def from_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003

@@ -4,32 +4,43 @@ Optional methods that it lacks get defaults, and the values of the others are ch
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
+from fractions import Fraction
+from typing import get_args
 
 from dpcube.core.counter import NoisyCounter
 from dpcube.core.domain import Domain
 from dpcube.core.errors import DpcubeError, InputError
 from dpcube.measurements import Transcript
 from dpcube.strategies.marginals import peak_bytes_of_tables
-from dpcube.strategies.strategy import STARTING, OfCells, Parameter, Strategy
+from dpcube.strategies.strategy import STARTING, UNIT_EPSILON, Parameter, Store, Strategy, WorkloadKind
 
 MAX_NAME_LENGTH = 100
+FACTS = ("name", "store", "workload")
+"""Attributes of a strategy that are no parameters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExternalStrategy(OfCells):
-    """A strategy that is not built in."""
+class ExternalStrategy:
+    """A strategy that is not built in; one of materialised cubes, unless it states another store."""
 
     strategy: Strategy
     is_fitted: bool = False
     name: str = field(init=False)
+    store: Store = field(init=False)
+    workload: WorkloadKind = field(init=False)
     chosen: dict[str, Parameter] = field(init=False)
     """Its parameters, as they were before it ran."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", _name_of(self.strategy))
+        for what, kinds in (("store", get_args(Store)), ("workload", get_args(WorkloadKind))):
+            object.__setattr__(self, what, _one_of(self.strategy, what, kinds, self.name))
+        if (self.store == "cells") is not (self.workload == "cube"):
+            msg = f"strategy '{self.name}': a strategy of rows has the workload 'wide' or 'grid', one of cells 'cube'"
+            raise InputError(msg)
         with _as_input_error(f"strategy '{self.name}': its parameters() failed"):
             object.__setattr__(self, "chosen", _parameters_of(self.strategy, self.name))
 
@@ -42,6 +53,14 @@ class ExternalStrategy(OfCells):
             fitted = fit(domain)
         return ExternalStrategy(fitted, is_fitted=True)
 
+    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:
+        """Return its sentences on what a release would measure, if it has any."""
+        describe = getattr(self.strategy, "description", None)
+        if describe is None:
+            return []
+        with _as_input_error(f"strategy '{self.name}': its description() failed"):
+            return list(map(str, describe(domain, rows=rows, epsilon=epsilon)))
+
     def parameters(self) -> dict[str, Parameter]:
         """Return its parameters."""
         return dict(self.chosen)
@@ -49,6 +68,9 @@ class ExternalStrategy(OfCells):
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return its own `peak_bytes`, or the memory of the largest tree that a strategy is likely to make."""
         announced = getattr(self.strategy, "peak_bytes", None)
+        if announced is None and self.store == "rows":
+            msg = f"strategy '{self.name}': a strategy of rows must have peak_bytes(shape), the memory that it needs"
+            raise InputError(msg)
         if announced is None:
             return usual_peak_bytes(shape)
         with _as_input_error(f"strategy '{self.name}': its peak_bytes() failed"):
@@ -106,6 +128,15 @@ def _name_of(strategy: object) -> str:
     return name
 
 
+def _one_of(strategy: object, what: str, kinds: Sequence[str], name: str) -> str:
+    """Return a declared fact of a strategy, the first of its kinds unless it is stated."""
+    stated = getattr(strategy, what, kinds[0])
+    if not isinstance(stated, str) or stated not in kinds:
+        msg = f"strategy '{name}': its {what} must be one of {', '.join(kinds)}, got {stated!r:.50}"
+        raise InputError(msg)
+    return stated
+
+
 def _kind(strategy: object) -> str:
     return f"this object of {type(strategy).__name__}"
 
@@ -127,12 +158,12 @@ def _parameters_of(strategy: object, name: str) -> dict[str, Parameter]:
 
 
 def _attributes(strategy: object) -> dict[str, object]:
-    """Return the public attributes of an object but its name: the fields of a dataclass, or what it was given."""
+    """Return the public attributes of an object but its `FACTS`: the fields of a dataclass, or what it was given."""
     if is_dataclass(strategy):
         found = {one.name: getattr(strategy, one.name) for one in fields(strategy)}
     else:
         found = dict(getattr(strategy, "__dict__", {}))
-    return {key: value for key, value in found.items() if key != "name" and not key.startswith("_")}
+    return {key: value for key, value in found.items() if key not in FACTS and not key.startswith("_")}
 
 
 def _is_plain(value: object) -> bool:

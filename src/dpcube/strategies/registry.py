@@ -27,8 +27,8 @@ from dpcube.strategies.fine_grid import MAX_GRID_ATTRIBUTES, FineGrid
 from dpcube.strategies.strategy import FittedStrategy, Strategy
 from dpcube.strategies.two_phase import TwoPhase
 
-BY_NAME: dict[str, type[Adaptive | Cells | TwoPhase]] = {"adaptive": Adaptive, "dpcube": TwoPhase, "cells": Cells}
-OF_ROWS: dict[str, type[Cuboids | FineGrid]] = {"cuboids": Cuboids, "fine_grid": FineGrid}
+BY_NAME: dict[str, type[FittedStrategy]] = {"adaptive": Adaptive, "dpcube": TwoPhase, "cells": Cells}
+OF_ROWS: dict[str, type[FittedStrategy]] = {"cuboids": Cuboids, "fine_grid": FineGrid}
 """The strategies of ours that release from rows. A built-in name takes precedence over an installed strategy's."""
 RIVALS = {
     "uniform": "dpcube.strategies.rivals.uniform:Uniform",
@@ -41,7 +41,7 @@ RIVALS = {
 }
 """Built-in reimplementations of published systems (docs/rivals.md), each loaded when its name is requested."""
 DEFAULT = "adaptive"
-WIDE_STRATEGY, GRID_STRATEGY = OF_ROWS
+WIDE_STRATEGY, GRID_STRATEGY = "cuboids", "fine_grid"
 """The default strategies of wide tables and of fine grids."""
 NOT_COMPARED = tuple(OF_ROWS)
 """Strategies that release a table, but that no command compares with others."""
@@ -82,9 +82,7 @@ def check_room(strategy: FittedStrategy, domain: Domain) -> None:
     """Raise MemoryLimitError if a release by a strategy needs more memory than there is."""
     peak_bytes = strategy.peak_bytes(domain.shape)
     if strategy.store == "rows":
-        what = (
-            "a release of cuboids" if strategy.workload == "wide" else f"a release of a grid of {domain.size:,} cells"
-        )
+        what = f"a release by {strategy.name} of {domain.size:,} cells"
         check_memory(peak_bytes, what=what, remedy="use a larger machine, or wider bins")
     else:
         check_fits(domain, peak_bytes=peak_bytes)
@@ -92,11 +90,12 @@ def check_room(strategy: FittedStrategy, domain: Domain) -> None:
 
 def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> FittedStrategy:
     """Return a strategy of cubes by name, as MODULE:CLASS or as given; fitted to a domain if it can be."""
-    if strategy in NOT_COMPARED:
-        what = "wide tables" if strategy == WIDE_STRATEGY else "fine grids"
-        msg = f"the strategy {strategy} makes releases of {what}, which are not compared yet; name another"
+    found = fitted_strategy(strategy, None)
+    if isinstance(strategy, str) and found.store == "rows":
+        tables = "fine grids" if found.workload == "grid" else "wide tables"
+        msg = f"the strategy {found.name} makes releases of {tables}, which are not compared yet; name another"
         raise InputError(msg)
-    return fitted_strategy(strategy, domain)
+    return fitted_strategy(found, domain)
 
 
 def fitted_strategy(strategy: str | Strategy, domain: Domain | None) -> FittedStrategy:

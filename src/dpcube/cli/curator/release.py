@@ -20,14 +20,15 @@ CommandFunction = TypeVar("CommandFunction", bound=Callable[..., object])
 
 
 class TableAddress(click.ParamType[Path | str]):
-    """Path of a file, or address of a table in PostgreSQL or Spark, whose double slashes a path would lose."""
+    """Path of a file, or address of a table in a database, whose double slashes a path would lose."""
 
     name = "table"
 
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:  # noqa: ARG002 (click's signature)
         """Return an address as text, and anything else as a path."""
-        address = isinstance(value, str) and value.startswith(("postgresql://", "postgres://", "spark:"))
-        return value if address else Path(value)
+        from dpcube.core.sources.open import is_address
+
+        return value if is_address(value) else Path(value)
 
 
 table_argument = click.argument("table", type=TableAddress())

@@ -6,7 +6,7 @@ Ibis tables of other engines are refused: their casts and divisions were never c
 
 import glob
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from os import PathLike
@@ -42,20 +42,26 @@ from dpcube.core.sources.table import (
     stream_table,
 )
 
+QUERIED: dict[str, Callable[[str, str | None], Table]] = dict.fromkeys(postgres.SCHEMES, postgres.postgres_table)
+"""Databases by the beginning of an address, which may come with a query."""
+ADDRESSED: dict[str, Callable[[str], Table]] = {spark.SCHEME: spark.spark_path_table}
+"""Engines by the beginning of an address that names a table, and takes no query."""
+
 
 def is_address(source: object) -> bool:
     """Return whether a source is the address of a table in a database, and not a path."""
-    return isinstance(source, str) and source.startswith((*postgres.SCHEMES, spark.SCHEME))
+    return isinstance(source, str) and source.startswith((*QUERIED, *ADDRESSED))
 
 
 def address_table(address: str, query: str | None = None) -> Table:
     """Return the table at an address, or the result of a query there."""
-    if not address.startswith(spark.SCHEME):
-        return postgres.postgres_table(address, query)
+    for scheme, queried in QUERIED.items():
+        if address.startswith(scheme):
+            return queried(address, query)
     if query is not None:
         msg = "query needs the address of a PostgreSQL database; for Spark, pass the DataFrame of the query instead"
         raise SourceError(msg)
-    return spark.spark_path_table(address)
+    return next(table(address) for scheme, table in ADDRESSED.items() if address.startswith(scheme))
 
 
 def ibis_table(expression: Any) -> Table:

@@ -157,7 +157,7 @@ def covered(agrid: Strategy) -> Coverage:
 def test_its_intervals_hold_on_the_bundled_table(agrid: Strategy, monkeypatch: pytest.MonkeyPatch) -> None:
     """49% held while boxes without cells got `consistent` with the noise of `uniform`, and nothing for their inside."""
     assert covered(agrid).overall > 0.93
-    monkeypatch.setattr("dpcube.models.estimators.UnseenInside.of", lambda posterior: posterior)
+    monkeypatch.setattr("dpcube.models.estimators.UnseenInside.from_posterior", lambda posterior: posterior)
     assert covered(agrid).overall < 0.93
 
 

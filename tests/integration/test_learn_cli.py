@@ -56,7 +56,7 @@ def test_from_a_release_to_classes(released: Path, dpcube: Command) -> None:
         assert (code, err) == (0, "")
         assert "4 predictions" in out
         assert "NOT PRIVATE" in out
-        assert "taken for average ones: k 2" in out
+        assert "treated as average ones: k 2" in out
         assert "accuracy 1.0000 on 3 rows of known class" in out
     made = pacsv.read_csv(released / "classes-rows.csv")
     assert made.column_names[:4] == ["prediction", "p(no)", "p(no) low", "p(no) high"]

@@ -27,7 +27,6 @@ SHAPE = (2, 2)
 DOMAIN = Domain(Integer("x", 0, 1), Integer("y", 0, 1))
 EXACT = np.array([[5, 0], [1, 3]])
 ROWS = 3
-GATES = ("gate", "cuboid_gate", "grid_gate")
 STRATEGIES = ("cells", "cuboids", "fine_grid")
 
 
@@ -55,8 +54,7 @@ def table_of(exact: Values) -> pa.Table:
 
 def released(strategy: str, exact: Values, noise: Noise) -> Said:
     with pytest.MonkeyPatch.context() as patch:
-        for gate in GATES:
-            patch.setattr(f"dpcube.core.{gate}.ExactNoise", lambda: noise)
+        patch.setattr("dpcube.core.gate.ExactNoise", lambda: noise)
         patch.setattr(Cuboids, "run", one_table)
         patch.setattr(FineGrid, "run", every_cell)
         how: dict[str, Any] = {"strategy": strategy, "unit": "person", "max_rows": ROWS, "ledger": None}

@@ -65,7 +65,7 @@ def null_values(attribute: Attribute) -> tuple[float, ...]:
     found: set[float] = set()
     for text in attribute.reading.null_text:
         if (coordinate := attribute.parsed(text)) is not None:
-            found.add(math.nan if math.isnan(coordinate) else coordinate - attribute.origin)
+            found.add(math.nan if math.isnan(coordinate) else float(coordinate - attribute.origin))
     return tuple(sorted(found, key=str))
 
 

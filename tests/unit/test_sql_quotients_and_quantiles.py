@@ -157,11 +157,13 @@ def test_a_median_needs_no_value_that_exceeds_its_noise_alone() -> None:
     assert parts["m"] is None or 0 <= parts["m"] < 300
 
 
-def test_a_table_of_noise_alone_has_no_median() -> None:
-    empty = released(Domain(Integer("age", 0, 999)), rows=0, epsilon=0.1, strategy="cells")
-    assert empty.sql("SELECT median(age) AS m, quantile_cont(age, 0.9) AS q FROM cube").to_pylist() == [
-        {"m": None, "q": None}
-    ]
+def test_tables_of_noise_alone_hardly_ever_have_a_median() -> None:
+    domain, found = Domain(Integer("age", 0, 99)), []
+    for seed in range(40):
+        made = evaluate.experiment(np.zeros(100, np.int64), epsilon=0.1, strategy="cells", noise=SeededNoise(seed))
+        empty = Release(domain, made.transcript, made.provenance)
+        found += empty.sql("SELECT median(age) AS m FROM cube")["m"].to_pylist()
+    assert sum(one is not None for one in found) <= 4  # one in twenty at most, by the bound over all values
 
 
 def test_a_pilot_of_pairs_leaves_the_errors_of_single_values_as_they_are() -> None:

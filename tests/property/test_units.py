@@ -278,7 +278,10 @@ def test_numbers_that_are_none_name_nobody(who: list[Any], tmp_path: Path) -> No
         check(lambda source=source: source, [None, None, 0, 0, None])  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("type_", [pa.decimal128(2, 1), pa.decimal128(2, 2), pa.decimal256(60, 60)], ids=str)
+DECIMALS = [pa.decimal128(2, 1), pa.decimal128(2, 2), pa.decimal256(60, 60), pa.decimal32(2, 1), pa.decimal64(18, 18)]
+
+
+@pytest.mark.parametrize("type_", DECIMALS, ids=str)
 def test_no_decimal_ends_a_run(type_: pa.DataType, tmp_path: Path) -> None:
     """The floor of -9.5 has more digits than a decimal(2, 1), and Arrow raises; one row would have decided."""
     most = 10**type_.precision - 1
@@ -327,7 +330,11 @@ SAME: dict[str, tuple[list[Any], list[Callable[[Any], str]], list[pa.DataType]]]
         [*(pa.int64(), pa.float64(), pa.decimal128(20, 3), pa.decimal128(17), pa.decimal256(50, 20))],
     ),
     "large": (LARGE, [str, "{}.0".format], [pa.int64(), pa.float64(), pa.decimal128(20, 3), pa.decimal256(50, 20)]),
-    "small": ([-3, 0, 3, 3], [str], [*(pa.int8(), pa.int16(), pa.int32(), pa.float16(), pa.float32())]),
+    "small": (
+        [-3, 0, 3, 3],
+        [str],
+        [*(pa.int8(), pa.int16(), pa.int32(), pa.float16(), pa.float32(), pa.decimal32(4, 1), pa.decimal64(12))],
+    ),
     "unsigned": ([0, 1, 2, 2, 200], [str, "0{}".format], [*(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())]),
     "fractions": ([0.5, 0.25, 1.0, 0.5, math.inf, 1e20, 3.0], [repr, str], [pa.float16(), pa.float32(), pa.float64()]),
     "booleans": (TRUTHS, [str, lambda value: str(value).lower(), lambda value: str(value).upper()], [pa.bool_()]),

@@ -84,8 +84,8 @@ def test_a_session_is_made_once_and_charged_once(folder: Path) -> None:
     assert again["padded_sizes"] == told["padded_sizes"]
     assert Ledger(folder / "a.ledger").statement().spent == 5
     shown = run(folder, "ledger", "a.ledger").stdout
-    assert "3, delta 1/1000000" in shown
-    assert "1/1000000 of 1/10000 spent" in shown
+    assert "3, delta 1e-06" in shown
+    assert "1e-06 of 0.0001 spent" in shown
 
 
 @pytest.mark.parametrize(

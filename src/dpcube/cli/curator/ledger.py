@@ -1,5 +1,6 @@
 """Command group `ledger`: show a ledger, start one, raise its total, record the digest of a release."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import click
 from dpcube.cli.output import as_json, print_json, print_table, visible
 
 if TYPE_CHECKING:
-    from dpcube.core.ledger.ledger import Charge, Statement
+    from dpcube.core.ledger.ledger import Statement
 
 ledger_file = click.argument("ledger", type=click.Path(path_type=Path))
 
@@ -33,26 +34,48 @@ def ledger() -> None:
 
 @ledger.command()
 @ledger_file
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path),
+    help="Write the record as an HTML page, to be printed, signed and filed, instead of printing it.",
+)
 @as_json
-def show(ledger: Path, *, as_json: bool) -> None:
-    """Show a ledger. Short form: dpcube ledger LEDGER."""
+def show(ledger: Path, *, page: Path | None, as_json: bool) -> None:
+    """Show a ledger. Short form: dpcube ledger LEDGER.
+
+    Amounts are decimals; where these are rounded, the exact fraction stands beside them. --json has fractions.
+
+    Example: dpcube ledger patients.ledger --page record.html
+    """
     from dpcube.core.ledger.ledger import Ledger
+    from dpcube.release.ledger_record import HEADER, budget_lines, charge_rows, ledger_page
 
     statement = Ledger(ledger).statement()
+    if page is not None:
+        _write_page(page, ledger_page(statement, title=ledger.stem))
+        return
     if as_json:
         print_json(_as_dict(statement))
         return
-    click.echo(f"total      {statement.total}")
-    click.echo(f"spent      {statement.spent}")
-    click.echo(f"left       {statement.remaining}")
-    if statement.total_delta:
-        click.echo(f"delta      {statement.spent_delta} of {statement.total_delta} spent")
-    click.echo(f"protects   {'one row' if statement.unit is None else visible('one ' + statement.unit)}\n")
-    rows = [
-        (str(number), c.time, _amount(c), c.strategy, _period(c), _release(c), c.purpose)
-        for number, c in enumerate(statement.charges, 1)
-    ]
-    print_table(("charge", "time", "epsilon", "strategy", "period", "release", "purpose"), rows)
+    for name, value in budget_lines(statement):
+        click.echo(visible(f"{name:<9}  {value}"))
+    click.echo()
+    if statement.charges:
+        print_table(HEADER, charge_rows(statement), left=(0, 1, 2, 3, 4, 5, 6))
+    else:
+        click.echo("nothing was spent")
+
+
+def _write_page(page: Path, text: str) -> None:
+    """Write a page to a new file."""
+    from dpcube.core.domain.file import write_text
+    from dpcube.core.errors import InputError
+
+    if os.path.lexists(page):
+        msg = f"{page} exists; choose another name, or remove it first"
+        raise InputError(msg)
+    write_text(page, text, private=False)
+    click.echo(visible(f"wrote {page}; print it or save it as PDF in a browser"))
 
 
 @ledger.command()
@@ -126,25 +149,9 @@ def complete(ledger: Path, release: Path, *, charge: int | None) -> None:
     click.echo(visible(f"{ledger}: recorded the digest {made.digest[:16]} in charge {entered}"))
 
 
-def _amount(charge: "Charge") -> str:
-    return f"{charge.epsilon}, delta {charge.delta}" if charge.delta else str(charge.epsilon)
-
-
-def _release(charge: "Charge") -> str:
-    if charge.withdrawn:
-        return "withdrawn"
-    return (charge.digest or "not completed")[:16]
-
-
-def _period(charge: "Charge") -> str:
-    """Return a period in words, with the reading options of its column unless they are the defaults."""
-    if charge.period is None:
-        return ""
-    read = f" read by {charge.period.reading}" if charge.period.reading else ""
-    return charge.period.words + read
-
-
 def _as_dict(statement: "Statement") -> dict[str, object]:
+    from dpcube.release.ledger_record import period_words
+
     charges = [
         {
             "number": number,
@@ -154,7 +161,7 @@ def _as_dict(statement: "Statement") -> dict[str, object]:
             "strategy": c.strategy,
             "domain": c.domain,
             "purpose": c.purpose,
-            "period": None if c.period is None else _period(c),
+            "period": period_words(c) or None,
             "release": c.digest,
             "withdrawn": c.withdrawn,
         }

@@ -552,6 +552,7 @@ BAD = {
         "the delimiter of a CSV dialect must be one ASCII character .*got ';;'",
     ),
     "ledger and none": ((*ASK, "--ledger", "l", "--no-ledger"), 2, "--no-ledger cannot be combined with --ledger or"),
+    "a release named as a table": ((*ASK[:-1], "new.csv"), 2, "'new.csv' does not end in it; name it new.dpcube"),
     "no domain given": (ASK[:2], 2, r"Missing option '--domain' \(see dpcube release --help\)"),
     "no table given": (("release",), 2, r"Missing argument 'TABLE' \(see dpcube release --help\)"),
     "verb": (("relase",), 2, r"No such command 'relase'.* \(see dpcube --help\)"),

@@ -754,6 +754,13 @@ def test_a_part_left_by_a_crash_is_not_written_through(tmp_path: Path) -> None:
     assert Release.open(path).digest == RELEASE.digest
 
 
+@pytest.mark.parametrize("name", ["r.csv", "r", "r.dpcube.csv", "r.DPCUBE"])
+def test_a_release_has_the_ending_of_releases(tmp_path: Path, name: str) -> None:
+    """Found before anything is spent: what should be a table is written by `dpcube export`."""
+    with pytest.raises(ReleaseFileError, match=r"does not end in it; name it r.*\.dpcube, .* dpcube export"):
+        release_file.check_writable(tmp_path / name, needed=0)
+
+
 def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for path in (

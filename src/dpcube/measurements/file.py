@@ -44,6 +44,7 @@ from dpcube.measurements.measurement import CellGroups, Facts, Form, exactly
 from dpcube.measurements.measurements import MAX_SUMMED_UNITS, BoxCounts, Marginal
 from dpcube.measurements.transcript import Provenance, Transcript
 
+SUFFIX = ".dpcube"
 MANIFEST, DOMAIN, GROUPS = "manifest.json", "domain.toml", "groups.npy"
 MAX_DENSE_CELLS = 2**27
 """Cells of the largest cube that answers may materialise; in a larger one they go down the boxes of one tree."""
@@ -138,6 +139,10 @@ def member_name(number: int, array: str) -> str:
 
 def check_writable(path: Path, *, needed: int) -> None:
     """Raise ReleaseFileError unless a new file of `needed` bytes can be written; asked before anything is spent."""
+    if path.suffix != SUFFIX:
+        msg = f"a release is a {SUFFIX} file, and '{path.name}' does not end in it; name it {path.stem}{SUFFIX}"
+        msg += ", and write tables of it with dpcube export"
+        raise ReleaseFileError(msg)
     if os.path.lexists(path):  # a link that leads nowhere is there too, and would be found out after the charge
         raise _exists(path)
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):

@@ -31,15 +31,15 @@ BY_NAME: dict[str, type[FittedStrategy]] = {"adaptive": Adaptive, "dpcube": TwoP
 OF_ROWS: dict[str, type[FittedStrategy]] = {"cuboids": Cuboids, "fine_grid": FineGrid}
 """The strategies of ours that release from rows. A built-in name takes precedence over an installed strategy's."""
 RIVALS = {
-    "uniform": "dpcube.strategies.rivals.uniform:Uniform",
-    "hierarchical": "dpcube.strategies.rivals.hierarchical:Hierarchical",
-    "hb": "dpcube.strategies.rivals.hb:HB",
-    "quad_tree": "dpcube.strategies.rivals.quad_tree:QuadTree",
-    "ugrid": "dpcube.strategies.rivals.grids:UGrid",
-    "agrid": "dpcube.strategies.rivals.grids:AGrid",
-    "median_tree": "dpcube.strategies.rivals.median_tree:MedianTree",
+    "uniform": "dpcube.research.strategies.uniform:Uniform",
+    "hierarchical": "dpcube.research.strategies.hierarchical:Hierarchical",
+    "hb": "dpcube.research.strategies.hb:HB",
+    "quad_tree": "dpcube.research.strategies.quad_tree:QuadTree",
+    "ugrid": "dpcube.research.strategies.grids:UGrid",
+    "agrid": "dpcube.research.strategies.grids:AGrid",
+    "median_tree": "dpcube.research.strategies.median_tree:MedianTree",
 }
-"""Built-in reimplementations of published systems (docs/rivals.md), each loaded when its name is requested."""
+"""Published systems reimplemented in research/ (docs/rivals.md), as MODULE:CLASS: loaded when their name is requested."""
 DEFAULT = "adaptive"
 WIDE_STRATEGY, GRID_STRATEGY = "cuboids", "fine_grid"
 """The default strategies of wide tables and of fine grids."""

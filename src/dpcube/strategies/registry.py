@@ -39,7 +39,7 @@ RIVALS = {
     "agrid": "dpcube.research.strategies.grids:AGrid",
     "median_tree": "dpcube.research.strategies.median_tree:MedianTree",
 }
-"""Published systems reimplemented in research/ (docs/rivals.md), as MODULE:CLASS: loaded when their name is requested."""
+"""Published systems, reimplemented in research/ (docs/rivals.md): each is loaded when its name is requested."""
 DEFAULT = "adaptive"
 WIDE_STRATEGY, GRID_STRATEGY = "cuboids", "fine_grid"
 """The default strategies of wide tables and of fine grids."""

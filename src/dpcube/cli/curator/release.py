@@ -128,8 +128,8 @@ def domain(
     Example: dpcube domain patients.csv -o patients.toml
     """
     from dpcube.core.domain.file import write_text
-    from dpcube.core.draft import draft
     from dpcube.core.errors import InputError
+    from dpcube.curator.draft import draft
 
     if output is not None and os.path.lexists(output):
         msg = f"{output} exists; choose another name, or remove it first"

@@ -7,8 +7,9 @@ see docs/threat-model.md.
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -41,8 +42,6 @@ RIVALS = {
 }
 """Published systems, reimplemented in research/ (docs/rivals.md): each is loaded when its name is requested."""
 DEFAULT = "adaptive"
-WIDE_STRATEGY, GRID_STRATEGY = "cuboids", "fine_grid"
-"""The default strategies of wide tables and of fine grids."""
 NOT_COMPARED = tuple(OF_ROWS)
 """Strategies that release a table, but that no command compares with others."""
 MAX_CUBE_CELLS = 2**28
@@ -76,6 +75,32 @@ def releasing_strategy(strategy: str | Strategy, domain: Domain) -> FittedStrate
     if max(domain.shape) > MAX_ATTRIBUTE_CELLS:
         return fitted
     return Cuboids(target=default.target).for_domain(domain)
+
+
+def strategy_with(name: str | None, options: Mapping[str, object]) -> str | Strategy:
+    """Return a strategy by name with options of its own, or the first of ours that takes them all.
+
+    An option is a field of the strategy, and one that is None is not given.
+    """
+    given = {option: value for option, value in options.items() if value is not None}
+    if not given:
+        return name or DEFAULT
+    takers = [(maker, takes) for maker in BUILT_IN if given.keys() <= (takes := {one.name for one in fields(maker)})]  # type: ignore[arg-type] # all of ours are dataclasses
+    if not takers:
+        msg = f"no strategy takes all of {_flags(given)}; leave some of them out"
+        raise InputError(msg)
+    for maker, _ in takers:
+        if name is None or maker in (BY_NAME.get(name), OF_ROWS.get(name)):
+            return maker(**given)
+    maker, takes = takers[0]
+    msg = f"{_flags(option for option in options if option in takes)} are options of the strategy {maker().name}, not "
+    msg += f"of {name}; leave --strategy or them out"
+    raise InputError(msg)
+
+
+def _flags(options: Iterable[str]) -> str:
+    *others, last = (f"--{option}" for option in options)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def check_room(strategy: FittedStrategy, domain: Domain) -> None:

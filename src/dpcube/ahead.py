@@ -16,7 +16,7 @@ from dpcube.core.domain import Domain, Float, Integer
 from dpcube.curator.publishing import publish
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.release import Release
-from dpcube.strategies import BY_NAME, GRID_STRATEGY, WIDE_STRATEGY
+from dpcube.strategies import BUILT_IN, BY_NAME
 
 MANY_RANGES = 20_000
 """Errors of this many ranges are read from tables, by loops that are compiled for each number of axes."""
@@ -31,17 +31,21 @@ class KindOfRelease(NamedTuple):
     domain: Domain
     question: str
     sql: str
+    materialised: bool = True
+    """Whether all of its cells, or marginals of them, can be held in memory."""
 
 
 def kinds() -> Iterator[KindOfRelease]:
     """Return every kind of release: dense ones by the built-in strategies, a wide one, and a fine grid."""
     adult = Domain.load(datasets.adult_domain())
-    question = "age between 30 and 39 and sex = 'Female'"
-    sql = "SELECT count(*), avg(age) FROM cube WHERE age >= 30"
-    for strategy in (*BY_NAME, WIDE_STRATEGY):
-        yield KindOfRelease(strategy, adult, question, f"{sql} GROUP BY sex")
     grid = Domain(*(Float(name, 0.0, 100.0, width=0.0001) for name in ("age", "hours-per-week")))
-    yield KindOfRelease(GRID_STRATEGY, grid, "age between 30 and 39.5", sql.replace(", avg(age)", ""))
+    for strategy in (made() for made in BUILT_IN):
+        if strategy.workload == "grid":
+            sql = "SELECT count(*) FROM cube WHERE age >= 30"
+            yield KindOfRelease(strategy.name, grid, "age between 30 and 39.5", sql, materialised=False)
+        else:
+            sql = "SELECT count(*), avg(age) FROM cube WHERE age >= 30 GROUP BY sex"
+            yield KindOfRelease(strategy.name, adult, "age between 30 and 39 and sex = 'Female'", sql)
 
 
 def few_cells(axes: int) -> Domain:
@@ -77,7 +81,7 @@ def _ask(release: Release, kind: KindOfRelease) -> None:
     release.explain()
     release.sql(kind.sql, error=True)
     release.synthesize(1000, seed=0)
-    if kind.strategy != GRID_STRATEGY:
+    if kind.materialised:
         release.group_by("age").table(errors=True)
         release.cells()
         _ask_ranges(release)

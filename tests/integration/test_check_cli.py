@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from dpcube.core.check import ENDS, check
 from dpcube.core.domain import Category, Date, Domain, Float, Integer
 from dpcube.core.errors import DpcubeError
 from dpcube.curator import publish
+from dpcube.curator.check import ENDS, check
 from forked import dpcube
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal")

@@ -19,9 +19,9 @@ import pytest
 from psycopg import sql
 
 from dpcube import Domain
-from dpcube.core.check import check
 from dpcube.core.errors import SourceError
 from dpcube.curator import publish
+from dpcube.curator.check import check
 
 DOMAIN = """
 multiline = true

@@ -16,8 +16,8 @@ from dpcube.core.candidates import Candidates, MedianCuts
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.gate import Gate
 from dpcube.measurements import Marginal, Selection, Transcript
+from dpcube.research.strategies.median_tree import MedianTree
 from dpcube.strategies import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
-from dpcube.strategies.rivals.median_tree import MedianTree
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.trees.partition import grow
 

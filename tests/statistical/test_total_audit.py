@@ -16,13 +16,12 @@ from checks import Values
 
 import dpcube
 from dpcube import Domain
-from dpcube.core import total_first
-from dpcube.core.account import LedgerAccount
 from dpcube.core.errors import EmptyTotalError, ReleaseFileError
 from dpcube.core.exact import DenseCounts
 from dpcube.core.feasible import TOTAL_SHARE
 from dpcube.core.noise import Noise
-from dpcube.curator import publish, publishing
+from dpcube.curator import publish, publishing, total_first
+from dpcube.curator.account import LedgerAccount
 from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.strategies import Cells, Cuboids, TwoPhase
 

@@ -11,10 +11,10 @@ import pytest
 from dpcube import Domain
 from dpcube.core.domain import Date, Float, Integer
 from dpcube.core.domain.number import Number
-from dpcube.core.draft import draft
 from dpcube.core.errors import DomainError, InputError, SourceError
-from dpcube.core.guess import Guess, by_name, read_by
 from dpcube.core.sources import CsvDialect, open_rows
+from dpcube.curator.draft import draft
+from dpcube.curator.guess import Guess, by_name, read_by
 from dpcube.curator.publishing import count
 
 DAYS = [date(2026, 1, 1) + timedelta(days=3 * i) for i in range(40)]

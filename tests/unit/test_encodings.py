@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from dpcube.core.domain import Category, Domain, Integer
 from dpcube.core.domain.text import BYTE_ENCODINGS, ENCODINGS, WIDE_ENCODINGS, encoding_named
-from dpcube.core.draft import draft
 from dpcube.core.errors import DomainError, InputError, SourceError
 from dpcube.core.request import Range, read_lines
 from dpcube.core.sources import CsvDialect, open_rows
 from dpcube.core.sources.csv import Recoded, order_of_bytes
+from dpcube.curator.draft import draft
 from dpcube.curator.publishing import count
 from dpcube.learn.predictions import own_rows
 

@@ -23,7 +23,7 @@ from dpcube.core.noise import ExactNoise
 from dpcube.core.sources import open_rows
 from dpcube.core.sources.aggregates import coded, key_name, key_runs
 from dpcube.core.sources.limits import MAX_KEY
-from dpcube.core.total_first import draw_total
+from dpcube.curator.total_first import draw_total
 from dpcube.testing import SilentNoise
 
 WIDE = (2**31,) * 5

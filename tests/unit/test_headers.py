@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from dpcube.cli import commands
-from dpcube.core.check import check
 from dpcube.core.domain import Category, Domain, Integer
-from dpcube.core.draft import draft
 from dpcube.core.errors import DpcubeError, SourceError
 from dpcube.core.sources import CsvDialect, open_rows
 from dpcube.curator import explain, publish
+from dpcube.curator.check import check
+from dpcube.curator.draft import draft
 
 SECRET = "Zebulon"
 DOMAIN = Domain((Category(name="ward", values=("north", "south")), Integer(name="age", min=0, max=99, width=10)))

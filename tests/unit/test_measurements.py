@@ -295,6 +295,10 @@ class Ranking(Measurement):
     order: Ints
     units: int
 
+    @property
+    def noisy(self) -> Ints:
+        return self.order
+
     def check_shape(self, shape: tuple[int, ...]) -> None:
         assert shape
 

@@ -19,8 +19,8 @@ from dpcube.core.gate import Gate
 from dpcube.curator import publish
 from dpcube.measurements import BoxCounts, Provenance, Transcript
 from dpcube.release.periods import merged
+from dpcube.research.strategies.median_tree import HIGHEST, MedianTree
 from dpcube.strategies import ExternalStrategy, strategy_of
-from dpcube.strategies.rivals.median_tree import HIGHEST, MedianTree
 from dpcube.strategies.simulated import simulated_gate
 from dpcube.testing import SeededNoise, SilentNoise
 

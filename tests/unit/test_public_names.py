@@ -19,7 +19,7 @@ from dpcube.core.errors import DpcubeError
 PACKAGES = ["dpcube", *(m.name for m in pkgutil.walk_packages(dpcube.__path__, "dpcube.") if m.ispkg)]
 # Packages that are imported module by module: core for the audit, of the command line only main is called, a rival is
 # loaded when its name is asked for.
-CLOSED = {f"dpcube.{name}" for name in ("core", "core.ledger", "trees", "web", "cli", "strategies.rivals")}
+CLOSED = {f"dpcube.{name}" for name in ("core", "core.ledger", "trees", "web", "cli", "research.strategies")}
 CLOSED |= {f"dpcube.cli.{who}" for who in ("analyst", "curator", "research")}
 
 

@@ -18,14 +18,14 @@ from dpcube.measurements import BoxCounts, Provenance, Transcript
 from dpcube.models.tree_totals import least_squares_totals
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
+from dpcube.research.strategies.grids import AGrid, UGrid, parts_for
+from dpcube.research.strategies.hb import HB, best_branching
+from dpcube.research.strategies.hierarchical import Hierarchical, regular_levels
+from dpcube.research.strategies.hilbert import hilbert_cells, hilbert_places
+from dpcube.research.strategies.levels import tree_of_levels
+from dpcube.research.strategies.quad_tree import QuadTree, geometric_budgets
+from dpcube.research.strategies.uniform import Uniform
 from dpcube.strategies import RIVALS, Strategy, strategy_names, strategy_of
-from dpcube.strategies.rivals.grids import AGrid, UGrid, parts_for
-from dpcube.strategies.rivals.hb import HB, best_branching
-from dpcube.strategies.rivals.hierarchical import Hierarchical, regular_levels
-from dpcube.strategies.rivals.hilbert import hilbert_cells, hilbert_places
-from dpcube.strategies.rivals.levels import tree_of_levels
-from dpcube.strategies.rivals.quad_tree import QuadTree, geometric_budgets
-from dpcube.strategies.rivals.uniform import Uniform
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.trees.tree import BoxTree
 from random_trees import random_tree

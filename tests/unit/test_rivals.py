@@ -19,8 +19,8 @@ from dpcube.research.rivals import dawa, greedy_h, hdpview, interval_partition, 
 from dpcube.research.rivals.matrix_mechanism import MatrixMechanism, along_axes
 from dpcube.research.rivals.registry import LISTED, rival_of
 from dpcube.research.rivals.rival import NOT_PRIVATE, PURE, Rival
+from dpcube.research.strategies.hilbert import hilbert_cells
 from dpcube.strategies import BY_NAME, RIVALS
-from dpcube.strategies.rivals.hilbert import hilbert_cells
 from dpcube.trees.halving import halve
 from dpcube.trees.tree import BoxTree
 

@@ -1,6 +1,7 @@
 """Strategies from outside, by object, by MODULE:CLASS and by entry point: faults are told before anything is spent."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -17,15 +18,18 @@ from dpcube.curator import publish
 from dpcube.measurements import Marginal, Transcript
 from dpcube.strategies import (
     BY_NAME,
+    DEFAULT,
     NOT_COMPARED,
     RIVALS,
     Adaptive,
     Cells,
+    Cuboids,
     ExternalStrategy,
     Strategy,
     TwoPhase,
     strategy_names,
     strategy_of,
+    strategy_with,
     usual_peak_bytes,
 )
 from dpcube.strategies.registry import fitted_strategy
@@ -355,3 +359,25 @@ def test_wrong_facts_of_a_strategy_are_refused(facts: dict[str, object], message
     wrong = type("Wrong", (OneWay,), facts)()
     with pytest.raises(InputError, match=message):
         publish(COUNTS, DOMAIN, epsilon=1, strategy=wrong, ledger=None)
+
+
+def test_options_find_the_strategy_that_takes_them() -> None:
+    assert strategy_with(None, {"target": None}) == DEFAULT
+    assert strategy_with("cells", {"target": None}) == "cells"
+    assert strategy_with(None, {"target": "income", "cuboids": None}) == Adaptive(target="income")
+    assert strategy_with("cuboids", {"target": "income"}) == Cuboids(target="income")
+    assert strategy_with(None, {"cuboids": (("a", "b"),)}) == Cuboids(cuboids=(("a", "b"),))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("cells", ("cuboids",), "--target and --cuboids are options of the strategy cuboids, not of cells"),
+        ("magic", ("target",), "--queries and --target are options of the strategy adaptive, not of magic"),
+        (None, ("queries", "cuboids"), "no strategy takes all of --queries and --cuboids; leave some of them out"),
+    ],
+)
+def test_options_that_a_strategy_does_not_take_are_refused(name: str | None, given: Sequence[str], said: str) -> None:
+    options = {option: "a" if option in given else None for option in ("queries", "target", "cuboids")}
+    with pytest.raises(InputError, match=said):
+        strategy_with(name, options)

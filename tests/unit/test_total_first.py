@@ -16,8 +16,8 @@ from dpcube.core.exact import DenseCounts
 from dpcube.core.feasible import TOTAL_SHARE as SHARE
 from dpcube.core.feasible import error_of_total
 from dpcube.core.ledger.ledger import Ledger
-from dpcube.core.total_first import draw_total
 from dpcube.curator import publish
+from dpcube.curator.total_first import draw_total
 from dpcube.measurements.manifest import spent
 
 DOMAIN = Domain.of_shape((2, 3))

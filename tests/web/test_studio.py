@@ -21,9 +21,9 @@ from click.testing import CliRunner
 from chromium import Page
 from dpcube import Domain
 from dpcube.cli import commands
-from dpcube.core.check import check
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.curator import CsvDialect
+from dpcube.curator.check import check
 from dpcube.release import Release
 from dpcube.web.loopback import LoopbackServer
 from dpcube.web.loopback.access import HEADERS, KEY_HEADER

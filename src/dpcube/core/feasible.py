@@ -1,7 +1,7 @@
 """Feasibility of a release from public facts alone: `release` and `plan` refuse by the same rules.
 
 The checks concern the domain, the epsilon and the free memory, and raise an error that says what is allowed. Also here:
-the share of an epsilon that goes to the total first, and the error of that total (`core/total_first.py`).
+the share of an epsilon that goes to the total first, and the error of that total (`curator/total_first.py`).
 """
 
 import math

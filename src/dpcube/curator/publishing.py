@@ -6,8 +6,8 @@ noise drawn.
 Privacy. Counting reads rows and outputs nothing. The strategy sees a gate that spends the job's epsilon and no more
 (`core/gate.py`, `core/budget.py`); whatever follows is post-processing of the gate's output. If a noisy total comes
 first, it and the strategy have parts of the epsilon that add up to it, and the transcript contains both
-(`core/total_first.py`). So each release costs its privacy unit at most its epsilon, and releases compose in the ledger
-(`core/ledger/ledger.py`).
+(`curator/total_first.py`). So each release costs its privacy unit at most its epsilon, and releases compose in the
+ledger (`core/ledger/ledger.py`).
 """
 
 import hashlib
@@ -25,7 +25,6 @@ import scipy.special  # noqa: F401
 from numpy.typing import NDArray
 
 from dpcube import __version__
-from dpcube.core.account import LedgerAccount
 from dpcube.core.domain import Domain
 from dpcube.core.epsilon import parse_epsilon
 from dpcube.core.errors import DpcubeError, InputError, KeptReleaseError, LedgerError, MemoryLimitError
@@ -48,7 +47,8 @@ from dpcube.core.seal import sealed
 from dpcube.core.sources import CsvDialect, Rows, counts_from_array, open_rows
 from dpcube.core.sources.lakehouse import Snapshot
 from dpcube.core.sources.open import pinned
-from dpcube.core.total_first import draw_total, refuse_empty
+from dpcube.curator.account import LedgerAccount
+from dpcube.curator.total_first import draw_total, refuse_empty
 from dpcube.measurements import Provenance, Transcript
 from dpcube.measurements.file import check_domain, check_writable
 from dpcube.measurements.manifest import check_parameters

@@ -83,7 +83,7 @@ def check_parameters(parameters: Mapping[str, object]) -> None:
 def spent(transcript: Transcript, provenance: Provenance) -> dict[str, str]:
     """Return the largest epsilon that any cell was charged by each measurement; those of one kind are numbered.
 
-    What a release spent on its total before anything else (`core/total_first.py`) comes first.
+    What a release spent on its total before anything else (`curator/total_first.py`) comes first.
     """
     whole = transcript.epsilon_per_unit * provenance.max_rows * BUDGET_UNITS
     first = whole * Fraction(TOTAL_UNITS, BUDGET_UNITS)

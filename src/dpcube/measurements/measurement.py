@@ -70,9 +70,18 @@ class Measurement(ABC):
     """The law of its noise, in words; a file that states another is refused."""
 
     @property
+    @abstractmethod
+    def noisy(self) -> Ints:
+        """What was drawn: the noisy counts, or which candidates were selected."""
+
+    @property
     def charges_evenly(self) -> bool:
         """Whether it charges every cell of the cube the same units."""
         return True
+
+    def counted(self, shape: tuple[int, ...]) -> str:  # noqa: ARG002
+        """Return what it counted of a whole cube, in words; empty if that is nothing, or a table over some axes."""
+        return ""
 
     @abstractmethod
     def check_shape(self, shape: tuple[int, ...]) -> None:

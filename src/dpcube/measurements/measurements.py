@@ -85,6 +85,15 @@ class Marginal(Measurement):
             msg = f"a marginal of shape {self.counts.shape} over axes {self.axes} does not fit a cube of shape {sides}"
             raise DomainError(msg)
 
+    @property
+    def noisy(self) -> Ints:
+        """The counts."""
+        return self.counts
+
+    def counted(self, shape: tuple[int, ...]) -> str:
+        """Return that it counted every cell, if it did."""
+        return "every cell" if self.covers(shape) else ""
+
     def noise_units(self) -> tuple[Fraction, ...]:
         """Return the units of every count."""
         return (Fraction(self.units),)
@@ -160,9 +169,18 @@ class BoxCounts(Measurement):
             raise DomainError(msg)
 
     @property
+    def noisy(self) -> Ints:
+        """The counts."""
+        return self.counts
+
+    @property
     def charges_evenly(self) -> bool:
         """Boxes are charged each by its own units."""
         return False
+
+    def counted(self, shape: tuple[int, ...]) -> str:  # noqa: ARG002
+        """Return how many boxes it counted."""
+        return f"{len(np.unique(self.node)):,} boxes of cells"
 
     def by_node(self, epsilon_per_unit: Fraction) -> tuple[Floats, Floats]:
         """Return each node's measured count and its noise variance: repeated measurements pooled, none infinite."""
@@ -301,6 +319,11 @@ class Selection(Measurement):
         about = np.array(axes, np.int64).reshape(len(chosen), -1)
         sizes, sensitivity = candidates.sizes, candidates.sensitivity
         return cls(candidates.score, sizes, chosen, about, units, sensitivity, candidates.covered)
+
+    @property
+    def noisy(self) -> Ints:
+        """Which candidate was selected for each question."""
+        return self.chosen
 
     @property
     def charges_evenly(self) -> bool:

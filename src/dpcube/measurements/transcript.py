@@ -6,7 +6,7 @@ Estimators are functions of the transcript, so a better one can be applied to an
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -26,6 +26,7 @@ TOTAL_UNITS = int(BUDGET_UNITS * TOTAL_SHARE / (1 - TOTAL_SHARE))
 MAX_UNEVEN_MEASUREMENTS = 32
 """Measurements that may charge cells differently: to add up their charges, each needs an array of the whole cube."""
 
+Kind = TypeVar("Kind", bound=Measurement)
 Layout = Literal["cube", "grid", "periods"]
 """Layout of the boxes of a transcript: a cube; a grid too fine to materialise; or boxes below the slabs of disjoint
 periods, which are the first attribute."""
@@ -112,15 +113,18 @@ class Transcript:
             msg += "boxes that nest into one tree, and selections in disjoint boxes into one"
             raise DomainError(msg)
 
+    def _of_kind(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        return tuple(one for one in self.measurements if isinstance(one, kind))
+
     @property
     def marginals(self) -> tuple[Marginal, ...]:
         """Every marginal: the total, the cells, those of groups, and all others."""
-        return tuple(one for one in self.measurements if isinstance(one, Marginal))
+        return self._of_kind(Marginal)
 
     @property
     def selections(self) -> tuple[Selection, ...]:
         """Every selection."""
-        return tuple(one for one in self.measurements if isinstance(one, Selection))
+        return self._of_kind(Selection)
 
     @property
     def groups(self) -> CellGroups | None:
@@ -136,7 +140,7 @@ class Transcript:
     @property
     def boxes(self) -> BoxCounts | None:
         """The noisy boxes, if those of one tree were measured."""
-        found = [one for one in self.measurements if isinstance(one, BoxCounts)]
+        found = self._of_kind(BoxCounts)
         return found[0] if len(found) == 1 else None
 
     @property
@@ -149,8 +153,7 @@ class Transcript:
     @property
     def totals(self) -> tuple[Marginal, ...]:
         """The noisy count of the whole table that was drawn first, if one was; a strategy's own ones are not."""
-        first = self.measurements[0]
-        return (first,) if isinstance(first, Marginal) and not first.axes else ()
+        return tuple(one for one in self.marginals[:1] if one is self.measurements[0] and not one.axes)
 
     @property
     def boxes_with_totals(self) -> BoxCounts | None:

@@ -1,7 +1,6 @@
 """Distributions of Laplace noise and of its sums, in floating point. No float of this package reaches the sampler.
 
 law        one value: variance, probabilities, quantiles
-single     one value, as functions of arrays
 sums       sums of discrete Laplace variables
 contour    numerical integration behind `sums`
 arguments  validation of arguments

@@ -17,39 +17,24 @@ NoiseLaw = Literal["laplace", "discrete"]
 
 def numbers(name: str, value: ArrayLike) -> Floats:
     """Return finite numbers as floats."""
-    return _checked(name, value, np.isfinite, "a finite number")
+    return checked(name, value, np.isfinite, "a finite number")
 
 
 def positive(name: str, value: ArrayLike) -> Floats:
     """Return numbers above zero as floats."""
-    return _checked(name, value, lambda v: np.isfinite(v) & (v > 0), "a number above 0")
-
-
-def not_negative(name: str, value: ArrayLike) -> Floats:
-    """Return numbers of at least zero as floats."""
-    return _checked(name, value, lambda v: np.isfinite(v) & (v >= 0), "a number of at least 0")
+    return checked(name, value, lambda v: np.isfinite(v) & (v > 0), "a number above 0")
 
 
 def whole_numbers(name: str, value: ArrayLike, *, least: int = 1) -> Floats:
     """Return whole numbers of at least `least` as floats."""
-    return _checked(
+    return checked(
         name, value, lambda v: np.isfinite(v) & (v >= least) & (v == np.floor(v)), f"a whole number, {least} or more"
     )
 
 
 def fraction(name: str, value: ArrayLike) -> Floats:
     """Return numbers strictly between zero and one as floats."""
-    return _checked(name, value, lambda v: (v > 0) & (v < 1), "a number between 0 and 1")
-
-
-def box_and_query(n_p: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the size of a box and of a query inside it."""
-    n, size = np.broadcast_arrays(whole_numbers("n_p", n_p), whole_numbers("s", s))
-    if np.any(size > n):
-        first = np.argmax(size > n)
-        message = f"s is {size.flat[first]:g} but the box has n_p = {n.flat[first]:g} cells; give s from 1 to n_p"
-        raise InputError(message)
-    return n, size
+    return checked(name, value, lambda v: (v > 0) & (v < 1), "a number between 0 and 1")
 
 
 def is_discrete(noise: str) -> bool:
@@ -70,7 +55,8 @@ def each(function: Callable[..., float], *arguments: ArrayLike) -> Floats:
     return plain(np.vectorize(function, otypes=[np.float64])(*arguments))
 
 
-def _checked(name: str, value: ArrayLike, holds: Callable[[Floats], NDArray[np.bool_]], wanted: str) -> Floats:
+def checked(name: str, value: ArrayLike, holds: Callable[[Floats], NDArray[np.bool_]], wanted: str) -> Floats:
+    """Return an argument as floats if the condition holds for all of them, or raise InputError."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

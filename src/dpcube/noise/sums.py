@@ -1,4 +1,4 @@
-"""Distribution of sums of n independent discrete Laplace variables: mass, tail, quantiles, moments (spec 4.10)."""
+"""Distribution of sums of n independent discrete Laplace variables: quantiles and moments (spec 4.10)."""
 
 import numpy as np
 from numpy.polynomial import Chebyshev
@@ -9,31 +9,6 @@ from dpcube.noise.arguments import fraction, numbers, plain, positive, whole_num
 from dpcube.noise.contour import lattice_quantile, lattice_scales, log_tail, tail_point
 
 CURVE_NODES = 48
-
-
-def dl_sum_logpmf(k: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
-    """Return log P(S = k) for the sum S of n discrete Laplace noises, and -inf where k is not whole.
-
-    >>> print(f"{np.exp(dl_sum_logpmf(7, 3, alpha=0.5)):.8f}")
-    0.02384391
-    """
-    at, count, a = np.broadcast_arrays(np.abs(numbers("k", k)), whole_numbers("n", n), positive("alpha", alpha))
-    single = np.log(np.tanh(a / 2)) - a * at
-    many = _log_tail(np.floor(at), np.maximum(count, 2), a, order=0)
-    return plain(np.where(at == np.floor(at), np.where(count == 1, single, many), -np.inf))
-
-
-def dl_sum_sf(t: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
-    """Return P(S > t) for the sum S of n discrete Laplace noises and any real t.
-
-    >>> print(f"{dl_sum_sf(0, 1, alpha=1.0):.6f}")
-    0.268941
-    """
-    at, count, a = np.broadcast_arrays(numbers("t", t), whole_numbers("n", n), positive("alpha", alpha))
-    least = np.floor(at) + 1
-    # By symmetry P(S >= j) = 1 - P(S >= 1 - j), so that only j >= 1 are computed.
-    above = np.exp(_log_tail(np.where(least > 0, least, 1 - least) - 0.5, count, a, order=1))
-    return plain(np.where(least > 0, above, 1 - above))
 
 
 def dl_sum_quantile(confidence: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
@@ -91,10 +66,11 @@ def dl_sum_mean_abs_shift(w: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Fl
     """
     at, count, a = np.broadcast_arrays(np.abs(numbers("w", w)), whole_numbers("n", n), positive("alpha", alpha))
     low = np.floor(at)
-    here, next_one = (2 * np.exp(_log_tail(j, count, a, order=2)) + j for j in (low, low + 1))
+    here, next_one = (2 * np.exp(discrete_log_tail(j, count, a, order=2)) + j for j in (low, low + 1))
     return plain(here + (at - low) * (next_one - here))
 
 
-def _log_tail(x: Floats, n: Floats, alpha: Floats, *, order: int) -> Floats:
+def discrete_log_tail(x: Floats, n: Floats, alpha: Floats, *, order: int) -> Floats:
+    """Return the logarithm of the integral of `contour` for sums of n discrete Laplace noises."""
     log, _ = log_tail(x, lattice_scales(alpha)[..., None], n[..., None], order=order, lattice=True)
     return log

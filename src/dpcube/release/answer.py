@@ -200,14 +200,14 @@ class Answers:
         """
         half_width: Floats = deviations_for(confidence) * np.hypot(self.stderrs, self.nonuniformities)
         if self.noises is not None:
-            from dpcube.noise.single import noise_variance  # few answers need them
+            from dpcube.noise.law import discrete_variance  # few answers need them
             from dpcube.noise.sums import dl_sum_quantile
 
             known = (self.noises.numbers > 0) & (self.nonuniformities == 0)
             numbers, at = np.unique(self.noises.numbers[known], return_inverse=True)
             alpha = self.noises.alpha
             quantiles = dl_sum_quantile(confidence, numbers, alpha=alpha)
-            deviations = np.sqrt(numbers * noise_variance(alpha, noise="discrete"))
+            deviations = np.sqrt(numbers * discrete_variance(np.float64(alpha)))
             half_width[known] = self.stderrs[known] * (quantiles / deviations)[at]
         return half_width
 

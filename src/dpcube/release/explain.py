@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcube.measurements import Marginal, Measurement, Selection
+from dpcube.measurements import Marginal, Selection
 from dpcube.measurements.measurement import CountsAlike
 from dpcube.noise import noise_variances
 from dpcube.release.answer import MODELLED
@@ -129,9 +129,11 @@ def _method(release: "Release") -> str:
 def measured(release: "Release") -> list[Measured]:
     """Return the counts of every measurement, grouped by the share of epsilon spent on each."""
     names = release.domain.names
-    several, measurements = _tables_alike(release.transcript.measurements)
-    selections, measurements = _selections_alike(measurements, names)
-    several += selections
+    transcript = release.transcript
+    tables, together = _tables_alike(transcript.marginals)
+    several = tables + _selections_alike(transcript.selections, names)
+    together |= set(map(id, transcript.selections))
+    measurements = [kept for kept in transcript.measurements if id(kept) not in together]
     listed = [
         alike for kept in measurements[:MAX_LISTED_KINDS] for alike in kept.by_units(names, most=MAX_LISTED_KINDS)
     ]
@@ -144,16 +146,16 @@ def measured(release: "Release") -> list[Measured]:
     return [_measured(alike, release) for alike in several + listed]
 
 
-def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike], list[Measurement]]:
-    """Return marginals of one order and of equal units, several together, and the other measurements.
+def _tables_alike(marginals: Sequence[Marginal]) -> tuple[list[CountsAlike], set[int]]:
+    """Return marginals of one order and of equal units, several together, and the identities of these.
 
     If nearly each was counted with other units, as in a wide release, all marginals of one order are listed together.
     """
     alike: dict[tuple[int, bool, int], list[Marginal]] = {}
-    for kept in measurements:
-        if isinstance(kept, Marginal) and kept.axes:
-            alike.setdefault((len(kept.axes), kept.groups is not None, kept.units), []).append(kept)
-    listed, together = [], set()
+    for one in marginals:
+        if one.axes:
+            alike.setdefault((len(one.axes), one.groups is not None, one.units), []).append(one)
+    listed, together = [], set[int]()
     for way, grouped in sorted({(way, grouped) for way, grouped, _ in alike}):
         of_way = {key[2]: tables for key, tables in alike.items() if key[:2] == (way, grouped)}
         every = "every group of cells" if grouped else "every cell"
@@ -166,23 +168,20 @@ def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike
                 counts = sum(table.counts.size for table in tables)
                 listed.append(CountsAlike(f"{every} of {len(tables)} {words}", counts, units))
                 together |= {id(table) for table in tables}
-    return listed, [kept for kept in measurements if id(kept) not in together]
+    return listed, together
 
 
-def _selections_alike(
-    measurements: Sequence[Measurement], names: Sequence[str]
-) -> tuple[list[CountsAlike], list[Measurement]]:
-    """Return selections by one score and cost together, as those of the levels of a tree, and other measurements."""
+def _selections_alike(selections: Sequence[Selection], names: Sequence[str]) -> list[CountsAlike]:
+    """Return selections by one score and cost together, as those of the levels of a tree."""
     alike: dict[tuple[str, int, int], list[Selection]] = {}
-    for kept in measurements:
-        if isinstance(kept, Selection):
-            alike.setdefault((kept.score, kept.units, kept.sensitivity), []).append(kept)
+    for one in selections:
+        alike.setdefault((one.score, one.units, one.sensitivity), []).append(one)
     listed = []
     for several in alike.values():
         widest = max(several, key=lambda one: int(one.candidates.max()))
-        (one,) = widest.by_units(names, most=1)
-        listed.append(one._replace(counts=sum(len(each.chosen) for each in several)))
-    return listed, [kept for kept in measurements if not isinstance(kept, Selection)]
+        (group,) = widest.by_units(names, most=1)
+        listed.append(group._replace(counts=sum(len(each.chosen) for each in several)))
+    return listed
 
 
 def _measured(alike: CountsAlike, release: "Release") -> Measured:

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dpcube.measurements import BoxCounts, Marginal, Transcript
+from dpcube.measurements import Transcript
 from dpcube.release.answer import MODELLED
 from dpcube.release.explain import measured
 from dpcube.release.page_parts import STYLE, html_table, pictures_html
@@ -185,14 +185,8 @@ def _counted(transcript: Transcript) -> str:
 
     A release without boxes need not have counted cells: a wide table has far too many of them.
     """
-    found, tables = [], Counter[int]()
-    for kept in transcript.measurements:
-        if isinstance(kept, BoxCounts):
-            found.append(f"{len(np.unique(kept.node)):,} boxes of cells")
-        elif isinstance(kept, Marginal) and kept.covers(transcript.shape):
-            found.append("every cell")
-        elif isinstance(kept, Marginal):
-            tables[len(kept.axes)] += 1
+    found = [words for kept in transcript.measurements if (words := kept.counted(transcript.shape))]
+    tables = Counter(len(one.axes) for one in transcript.marginals if not one.covers(transcript.shape))
     for axes, many in sorted(tables.items()):
         over = f"{axes} attribute{'s' * (axes != 1)}" + (" each" if many > 1 else "")
         found.append(f"{many} table{'s' * (many > 1)} over {over}" if axes else "all rows")

@@ -6,27 +6,26 @@ from dpcube.strategies.cuboids import Cuboids
 from dpcube.strategies.external import ExternalStrategy, usual_peak_bytes
 from dpcube.strategies.fine_grid import FineGrid
 from dpcube.strategies.registry import (
+    BUILT_IN,
     BY_NAME,
     DEFAULT,
-    GRID_STRATEGY,
     NOT_COMPARED,
     RIVALS,
-    WIDE_STRATEGY,
     check_room,
     releasing_strategy,
     strategy_names,
     strategy_of,
+    strategy_with,
 )
 from dpcube.strategies.strategy import FittedStrategy, Strategy
 from dpcube.strategies.two_phase import TwoPhase
 
 __all__ = [
+    "BUILT_IN",
     "BY_NAME",
     "DEFAULT",
-    "GRID_STRATEGY",
     "NOT_COMPARED",
     "RIVALS",
-    "WIDE_STRATEGY",
     "Adaptive",
     "Cells",
     "Cuboids",
@@ -39,5 +38,6 @@ __all__ = [
     "releasing_strategy",
     "strategy_names",
     "strategy_of",
+    "strategy_with",
     "usual_peak_bytes",
 ]

@@ -7,8 +7,9 @@ see docs/threat-model.md.
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -31,18 +32,16 @@ BY_NAME: dict[str, type[FittedStrategy]] = {"adaptive": Adaptive, "dpcube": TwoP
 OF_ROWS: dict[str, type[FittedStrategy]] = {"cuboids": Cuboids, "fine_grid": FineGrid}
 """The strategies of ours that release from rows. A built-in name takes precedence over an installed strategy's."""
 RIVALS = {
-    "uniform": "dpcube.strategies.rivals.uniform:Uniform",
-    "hierarchical": "dpcube.strategies.rivals.hierarchical:Hierarchical",
-    "hb": "dpcube.strategies.rivals.hb:HB",
-    "quad_tree": "dpcube.strategies.rivals.quad_tree:QuadTree",
-    "ugrid": "dpcube.strategies.rivals.grids:UGrid",
-    "agrid": "dpcube.strategies.rivals.grids:AGrid",
-    "median_tree": "dpcube.strategies.rivals.median_tree:MedianTree",
+    "uniform": "dpcube.research.strategies.uniform:Uniform",
+    "hierarchical": "dpcube.research.strategies.hierarchical:Hierarchical",
+    "hb": "dpcube.research.strategies.hb:HB",
+    "quad_tree": "dpcube.research.strategies.quad_tree:QuadTree",
+    "ugrid": "dpcube.research.strategies.grids:UGrid",
+    "agrid": "dpcube.research.strategies.grids:AGrid",
+    "median_tree": "dpcube.research.strategies.median_tree:MedianTree",
 }
-"""Built-in reimplementations of published systems (docs/rivals.md), each loaded when its name is requested."""
+"""Published systems, reimplemented in research/ (docs/rivals.md): each is loaded when its name is requested."""
 DEFAULT = "adaptive"
-WIDE_STRATEGY, GRID_STRATEGY = "cuboids", "fine_grid"
-"""The default strategies of wide tables and of fine grids."""
 NOT_COMPARED = tuple(OF_ROWS)
 """Strategies that release a table, but that no command compares with others."""
 MAX_CUBE_CELLS = 2**28
@@ -76,6 +75,32 @@ def releasing_strategy(strategy: str | Strategy, domain: Domain) -> FittedStrate
     if max(domain.shape) > MAX_ATTRIBUTE_CELLS:
         return fitted
     return Cuboids(target=default.target).for_domain(domain)
+
+
+def strategy_with(name: str | None, options: Mapping[str, object]) -> str | Strategy:
+    """Return a strategy by name with options of its own, or the first of ours that takes them all.
+
+    An option is a field of the strategy, and one that is None is not given.
+    """
+    given = {option: value for option, value in options.items() if value is not None}
+    if not given:
+        return name or DEFAULT
+    takers = [(maker, takes) for maker in BUILT_IN if given.keys() <= (takes := {one.name for one in fields(maker)})]  # type: ignore[arg-type] # all of ours are dataclasses
+    if not takers:
+        msg = f"no strategy takes all of {_flags(given)}; leave some of them out"
+        raise InputError(msg)
+    for maker, _ in takers:
+        if name is None or maker in (BY_NAME.get(name), OF_ROWS.get(name)):
+            return maker(**given)
+    maker, takes = takers[0]
+    msg = f"{_flags(option for option in options if option in takes)} are options of the strategy {maker().name}, not "
+    msg += f"of {name}; leave --strategy or them out"
+    raise InputError(msg)
+
+
+def _flags(options: Iterable[str]) -> str:
+    *others, last = (f"--{option}" for option in options)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def check_room(strategy: FittedStrategy, domain: Domain) -> None:

@@ -11,7 +11,7 @@ from dpcube.cli.curator.release import choice_of_rows, csv_options, dialect_of, 
 from dpcube.cli.output import print_table, stage, stages_done, visible
 
 if TYPE_CHECKING:
-    from dpcube.core.check import Look
+    from dpcube.curator.check import Look
 
 PRIVATE = "PRIVATE: exact facts about the rows, rounded. For the owner of the table; do not pass them on."
 MEANING = """\
@@ -55,11 +55,11 @@ def check(
 
     Example: dpcube check patients.csv --domain patients.toml
     """
-    from dpcube.core.check import ENDS
-    from dpcube.core.check import check as checked
     from dpcube.core.domain import Domain
     from dpcube.core.errors import DomainError, InputError
     from dpcube.core.feasible import check_public
+    from dpcube.curator.check import ENDS
+    from dpcube.curator.check import check as checked
 
     if not sys.stdout.isatty():
         msg = "dpcube check shows private facts on a terminal only, not to a file or a pipe; nothing was read"

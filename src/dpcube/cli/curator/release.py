@@ -128,8 +128,8 @@ def domain(
     Example: dpcube domain patients.csv -o patients.toml
     """
     from dpcube.core.domain.file import write_text
-    from dpcube.core.draft import draft
     from dpcube.core.errors import InputError
+    from dpcube.curator.draft import draft
 
     if output is not None and os.path.lexists(output):
         msg = f"{output} exists; choose another name, or remove it first"
@@ -351,33 +351,21 @@ def _fitted(
     strategy: str | None, queries: str | None, questions: Path | None, target: str | None, cuboids: str | None
 ) -> "str | Strategy":
     """Return the strategy for the given workload options."""
-    from dpcube.core.errors import InputError
-    from dpcube.strategies import BY_NAME, DEFAULT, WIDE_STRATEGY, Adaptive, Cuboids
+    from dpcube.strategies import strategy_with
 
-    if (cuboids is not None or strategy == WIDE_STRATEGY) and queries is None and questions is None:
-        if strategy not in (None, WIDE_STRATEGY):
-            msg = f"--cuboids is an option of the strategy {WIDE_STRATEGY}, not of {strategy}; leave --strategy out"
-            raise InputError(msg)
-        named = [table for table in (cuboids or "").split(";") if table.strip()]
-        return Cuboids(
-            cuboids=tuple(tuple(name.strip() for name in table.split(",")) for table in named), target=target
-        )
-    if cuboids is not None:
-        msg = "--cuboids cannot be combined with --queries or --questions; leave it or them out"
-        raise InputError(msg)
-    strategy = strategy or DEFAULT
-    if queries is None and questions is None and target is None:
-        return strategy
-    if BY_NAME.get(strategy) is not Adaptive:
-        msg = "--queries, --questions and --target are options of the strategy adaptive; "
-        msg += f"{strategy} does not depend on the workload"
-        raise InputError(msg)
-    kinds = None if queries is None else tuple(kind.strip() for kind in queries.split(","))
-    return Adaptive(
-        queries=kinds[0] if kinds is not None and len(kinds) == 1 else kinds,
-        questions=() if questions is None else _questions_in(questions),
-        target=target,
-    )
+    kinds = None if queries is None else _names_in(queries)
+    tables = None if cuboids is None else tuple(_names_in(table) for table in cuboids.split(";") if table.strip())
+    options = {
+        "queries": kinds[0] if kinds is not None and len(kinds) == 1 else kinds,
+        "questions": None if questions is None else _questions_in(questions),
+        "target": target,
+        "cuboids": tables,
+    }
+    return strategy_with(strategy, options)
+
+
+def _names_in(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
 
 
 def _questions_in(path: Path) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ class Rows:
     def outcomes(self, domain: Domain) -> tuple[list[dict[str, int]], int, int]:
         """Return the number of rows of each attribute by outcome (`OUTCOMES`), of all rows, and of the rows counted.
 
-        Private: for a report that only the owner sees (`core/check.py`).
+        Private: for a report that only the owner sees (`curator/check.py`).
         """
         question = self._selected.by_cell(domain, "count(*)")
         keep = " AND ".join(part.keep for part in question["cells"])

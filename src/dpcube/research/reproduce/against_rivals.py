@@ -40,9 +40,9 @@ from dpcube.research.reproduce.measured import (
 from dpcube.research.reproduce.query_error import queries
 from dpcube.research.reproduce.variance import SHARE, THRESHOLDS
 from dpcube.research.rivals import OfStrategy, Rival, rival_of
+from dpcube.research.strategies.hierarchical import Hierarchical
+from dpcube.research.strategies.median_tree import MedianTree
 from dpcube.strategies import DEFAULT, TwoPhase
-from dpcube.strategies.rivals.hierarchical import Hierarchical
-from dpcube.strategies.rivals.median_tree import MedianTree
 
 EPSILONS_OF_FIGURE = tuple(map(Fraction, ("0.05", "0.1", "0.2", "0.5", "1")))
 SIZES_AT = Fraction("0.2")

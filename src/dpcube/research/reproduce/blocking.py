@@ -40,8 +40,8 @@ from dpcube.research.reproduce.measured import (
     recorded_panels,
     trend,
 )
+from dpcube.research.strategies.median_tree import MedianTree
 from dpcube.strategies import Strategy, TwoPhase
-from dpcube.strategies.rivals.median_tree import MedianTree
 from dpcube.testing import SeededNoise
 
 LINKED_ATTRIBUTES = ("age", "education-num", "hours-per-week", "marital-status", "race", "sex")

@@ -20,7 +20,7 @@ from dpcube.queries import Workload
 from dpcube.research.rivals.greedy_h import greedy_tree
 from dpcube.research.rivals.interval_partition import cheapest_buckets, deviations_of_runs
 from dpcube.research.rivals.rival import PURE, checked
-from dpcube.strategies.rivals.hilbert import hilbert_places
+from dpcube.research.strategies.hilbert import hilbert_places
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.strategies.rivals.levels import BoxLevel, parted, root_level, tree_of_levels
+from dpcube.research.strategies.levels import BoxLevel, parted, root_level, tree_of_levels
 from dpcube.trees.tree import BoxTree
 
 SHARES_TRIED = 100

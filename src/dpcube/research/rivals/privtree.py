@@ -18,7 +18,7 @@ from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.core.boxes import Boxes, box_sums, filled_boxes
 from dpcube.queries.workload_model import WorkloadModel
 from dpcube.research.rivals.rival import PURE, checked
-from dpcube.strategies.rivals.levels import BoxLevel, parted, root_level
+from dpcube.research.strategies.levels import BoxLevel, parted, root_level
 from dpcube.trees.halving import CutOrder
 
 MOST_AXES = 3

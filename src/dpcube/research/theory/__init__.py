@@ -17,14 +17,7 @@ stand beside them.
 """
 
 from dpcube.noise.arguments import NoiseLaw
-from dpcube.noise.single import noise_mean_abs, noise_mean_abs_shift, noise_variance
-from dpcube.noise.sums import (
-    dl_sum_logpmf,
-    dl_sum_mean_abs,
-    dl_sum_mean_abs_shift,
-    dl_sum_quantile,
-    dl_sum_sf,
-)
+from dpcube.noise.sums import dl_sum_mean_abs, dl_sum_mean_abs_shift, dl_sum_quantile
 from dpcube.research.theory.budget_split import BudgetSplit, gls_best_split, ls_best_split, ls_variance_split
 from dpcube.research.theory.cells import (
     boolean_sup_cdf,
@@ -58,6 +51,7 @@ from dpcube.research.theory.least_squares import (
     uniform_plus,
     uniform_plus_error,
 )
+from dpcube.research.theory.single import dl_sum_logpmf, dl_sum_sf, noise_mean_abs, noise_mean_abs_shift, noise_variance
 from dpcube.research.theory.uniform import (
     smoothness,
     uniform_bias_bound,

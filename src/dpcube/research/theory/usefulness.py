@@ -12,19 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcube.core.arrays import Floats
-from dpcube.noise.arguments import (
-    NoiseLaw,
-    box_and_query,
-    each,
-    fraction,
-    is_discrete,
-    not_negative,
-    numbers,
-    plain,
-    positive,
-)
+from dpcube.noise.arguments import NoiseLaw, each, fraction, is_discrete, numbers, plain, positive
 from dpcube.noise.contour import SAME
 from dpcube.noise.law import discrete_sf
+from dpcube.research.theory.arguments import box_and_query, not_negative
 from dpcube.research.theory.uniform import uniform_bias_bound, uniform_bias_bound_paper
 
 

@@ -13,7 +13,7 @@ from dpcube.models import Estimate
 from dpcube.models.arrays import Arrays
 from dpcube.models.errors.biases import BIAS, MAX_NOISE, OUTLIER_BIAS, OUTLIERS
 from dpcube.models.errors.walks import COVERED
-from dpcube.noise.single import noise_variance
+from dpcube.noise.law import discrete_variance
 from dpcube.noise.sums import dl_sum_quantile
 
 PAGE_KINDS = ("tree", "balanced", "boxes")
@@ -44,5 +44,5 @@ def _deviations_of_sums(alpha: float, counts: int, confidence: float) -> Floats:
     """Return how many standard errors a sum of n noises is off at most, for each n: `Answers.half_width` has it so."""
     numbers = np.arange(1, counts + 1)
     quantiles = np.asarray(dl_sum_quantile(confidence, numbers, alpha=alpha)).reshape(-1)
-    deviations = np.sqrt(numbers * noise_variance(alpha, noise="discrete"))
+    deviations = np.sqrt(numbers * discrete_variance(np.float64(alpha)))
     return np.asarray(quantiles / deviations, np.float64)

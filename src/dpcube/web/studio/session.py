@@ -16,10 +16,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dpcube.core.check import ENDS, check
 from dpcube.core.domain import Domain
 from dpcube.core.domain.file import write_text
-from dpcube.core.draft import draft
 from dpcube.core.epsilon import parse_epsilon
 from dpcube.core.errors import InputError
 from dpcube.core.feasible import check_public
@@ -27,6 +25,8 @@ from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.request import PrivacyUnit, check_left, ledger_path
 from dpcube.core.sources import open_rows
 from dpcube.curator import CsvDialect, LedgerLocation, publish
+from dpcube.curator.check import ENDS, check
+from dpcube.curator.draft import draft
 from dpcube.plan import plan
 from dpcube.plan.predict import rounded_rows
 from dpcube.release.pasteable import file_word, shell_word

@@ -17,7 +17,7 @@ from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.errors import InputError
 from dpcube.measurements import BoxCounts, Selection, Transcript
 from dpcube.noise.law import DiscreteLaplace
-from dpcube.strategies.rivals.levels import BoxLevel, root_level, tree_of_levels
+from dpcube.research.strategies.levels import BoxLevel, root_level, tree_of_levels
 from dpcube.strategies.strategy import STARTING, OfCells, Parameter
 
 HIGHEST = 30

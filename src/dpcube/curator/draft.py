@@ -13,10 +13,10 @@ from dpcube.core.domain.file import DOMAIN_FORMAT
 from dpcube.core.domain.reading import BLANKS
 from dpcube.core.domain.text import is_text
 from dpcube.core.errors import DomainError, InputError, SourceError
-from dpcube.core.guess import Guess, by_name, by_type, by_values, read_by
 from dpcube.core.seal import sealed
 from dpcube.core.sources import CsvDialect, Rows, open_rows
 from dpcube.core.sources.names import delimiter_hint
+from dpcube.curator.guess import Guess, by_name, by_type, by_values, read_by
 
 ADVICE = """\
 # A draft. Fill in each line marked with "?", from what is publicly known and not from the data.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dpcube.core.counter import NoisyCounter
 from dpcube.measurements import Transcript
-from dpcube.strategies.rivals.hierarchical import MAX_BRANCHING, Hierarchical
+from dpcube.research.strategies.hierarchical import MAX_BRANCHING, Hierarchical
 from dpcube.strategies.strategy import Parameter
 
 FLAT = 3

@@ -1,11 +1,12 @@
-"""Variance and expected absolute values of one noise value, as functions of arrays (spec 1 and 4.10)."""
+"""One noise value, and the mass and tail of sums of discrete ones, as functions of arrays (spec 1 and 4.10)."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcube.core.arrays import Floats
-from dpcube.noise.arguments import NoiseLaw, is_discrete, numbers, plain, positive
+from dpcube.noise.arguments import NoiseLaw, is_discrete, numbers, plain, positive, whole_numbers
 from dpcube.noise.law import discrete_mean_abs, discrete_variance
+from dpcube.noise.sums import discrete_log_tail
 
 
 def noise_variance(alpha: ArrayLike, *, noise: NoiseLaw = "laplace") -> Floats:
@@ -40,3 +41,28 @@ def noise_mean_abs_shift(w: ArrayLike, alpha: ArrayLike, *, noise: NoiseLaw = "l
     # w + 2 (1-q)/(1+q) q^(k+1) [(k+1-w)/(1-q) + q/(1-q)^2], with k = floor(w)
     k, q, p = np.floor(at), np.exp(-a), -np.expm1(-a)
     return plain(at + 2 * np.exp(-a * (k + 1)) / (1 + q) * (k + 1 - at + q / p))
+
+
+def dl_sum_logpmf(k: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
+    """Return log P(S = k) for the sum S of n discrete Laplace noises, and -inf where k is not whole.
+
+    >>> print(f"{np.exp(dl_sum_logpmf(7, 3, alpha=0.5)):.8f}")
+    0.02384391
+    """
+    at, count, a = np.broadcast_arrays(np.abs(numbers("k", k)), whole_numbers("n", n), positive("alpha", alpha))
+    single = np.log(np.tanh(a / 2)) - a * at
+    many = discrete_log_tail(np.floor(at), np.maximum(count, 2), a, order=0)
+    return plain(np.where(at == np.floor(at), np.where(count == 1, single, many), -np.inf))
+
+
+def dl_sum_sf(t: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
+    """Return P(S > t) for the sum S of n discrete Laplace noises and any real t.
+
+    >>> print(f"{dl_sum_sf(0, 1, alpha=1.0):.6f}")
+    0.268941
+    """
+    at, count, a = np.broadcast_arrays(numbers("t", t), whole_numbers("n", n), positive("alpha", alpha))
+    least = np.floor(at) + 1
+    # By symmetry P(S >= j) = 1 - P(S >= 1 - j), so that only j >= 1 are computed.
+    above = np.exp(discrete_log_tail(np.where(least > 0, least, 1 - least) - 0.5, count, a, order=1))
+    return plain(np.where(least > 0, above, 1 - above))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.measurements import Transcript
-from dpcube.strategies.rivals.hierarchical import Hierarchical, regular_levels
-from dpcube.strategies.rivals.levels import level_units, measured_tree, tree_of_levels
+from dpcube.research.strategies.hierarchical import Hierarchical, regular_levels
+from dpcube.research.strategies.levels import level_units, measured_tree, tree_of_levels
 from dpcube.strategies.strategy import Parameter
 
 

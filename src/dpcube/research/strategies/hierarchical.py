@@ -16,8 +16,8 @@ from dpcube.core.arrays import Ints
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.errors import InputError
 from dpcube.measurements import Transcript
-from dpcube.strategies.rivals.hilbert import hilbert_levels, padded_cells
-from dpcube.strategies.rivals.levels import (
+from dpcube.research.strategies.hilbert import hilbert_levels, padded_cells
+from dpcube.research.strategies.levels import (
     BoxLevel,
     grown_levels,
     level_units,

@@ -8,7 +8,7 @@ of each coordinate at a time, and the bits below are exchanged or inverted as th
 import numpy as np
 
 from dpcube.core.arrays import Ints
-from dpcube.strategies.rivals.levels import BoxLevel, root_level
+from dpcube.research.strategies.levels import BoxLevel, root_level
 
 
 def bits_of(shape: tuple[int, ...]) -> int:

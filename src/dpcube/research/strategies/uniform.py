@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.measurements import Transcript
-from dpcube.strategies.rivals.levels import (
+from dpcube.research.strategies.levels import (
     Grown,
     level_units,
     measured_tree,

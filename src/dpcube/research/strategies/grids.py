@@ -16,7 +16,7 @@ from dpcube.core.boxes import Boxes
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.core.errors import InputError
 from dpcube.measurements import BoxCounts, Transcript
-from dpcube.strategies.rivals.levels import BoxLevel, parted, peak_bytes_of_tree, root_level, tree_of_levels
+from dpcube.research.strategies.levels import BoxLevel, parted, peak_bytes_of_tree, root_level, tree_of_levels
 from dpcube.strategies.strategy import Parameter
 
 MAX_GRID_BOXES = 2.0**62

@@ -1,4 +1,4 @@
-"""Rows of the analyst's own get the cells that a private table's would: one domain, two readers."""
+"""Rows of the analyst's own get the cells that a private table's would: each row of every type, in its order."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -72,6 +72,10 @@ def test_whole_numbers_booleans_and_dictionaries(attribute: Attribute) -> None:
     assert_alike(attribute, pa.array([0, 1, 12, 59, 60, -1, None, 2**62], pa.int64()))
     assert_alike(attribute, pa.array([True, False, None]))
     assert_alike(attribute, pa.array(["a", "12", None, "a"]).dictionary_encode())
+
+
+def test_values_without_a_scalar_form_are_unknown() -> None:
+    assert_alike(ATTRIBUTES[0], pa.array([[1], None]))
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES[8:], ids=named)

@@ -135,6 +135,26 @@ def test_many_bins_are_named_shortly() -> None:
 CUT = ("hours = 3", "hours between 3 and 11", "dose < 0.3", "seen >= '2026-02-10' and hours < 8", "not hours = 7")
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["dose = 0.1 or dose between 0.15 and 0.2", "dose < 0.2 and not dose = 0.1", "dose > 0 and dose < 0.1"],
+)
+def test_a_single_number_beside_a_part_of_an_even_bin_may_be_all_of_its_rows(question: str) -> None:
+    domain = Domain((Float(name="dose", min=0.0, max=1.0, width=0.25, within="even"),))
+    silent = evaluate.experiment(np.full(4, 100), epsilon=1, strategy="cells", noise=SilentNoise())
+    release = Release(domain, silent.transcript, silent.provenance)
+    answer = release.count(question)
+    (row,) = release.sql(f"SELECT count(*) AS n FROM cube WHERE {question}", error=True).to_pylist()
+    assert (answer.low, answer.cut) == (0, "cuts the bin [0, 0.25) of dose")
+    assert answer.high > 100
+    assert [row[name] for name in ("n", "n_low", "n_high", "n_cut")] == [
+        pytest.approx(answer.value),
+        answer.low,
+        pytest.approx(answer.high),
+        answer.cut,
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("question", CUT)
 @pytest.mark.parametrize("within", ["any", "even"])

@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.core.arrays import Bools, Floats
+from dpcube.core.arrays import Bools
 from dpcube.core.domain import Attribute, Domain, Scalar, ValueSet
 from dpcube.core.domain.attribute import listing
 from dpcube.core.domain.text import spelling_hint
@@ -22,15 +22,14 @@ class CountingQuery:
     """A counting query: the share of each cell that is counted, as the product of one weight in [0, 1] per axis.
 
     A weight strictly between 0 and 1 is a bin that the query cuts, whose rows are taken to be uniform in it. `parts`
-    are, for each axis, the cells taken in part: by default those with such weights. A part may also be a single real
-    number, whose share is 0.
+    are, for each axis, the bins whose rows may lie anywhere in them (`Attribute.parts`); without them `cut_queries`
+    infers them from the weights.
     """
 
     weights: tuple[NDArray[np.float64], ...]
     parts: tuple[Bools, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", self.parts or fractions(self.weights))
         for along in (*self.weights, *self.parts):
             along.setflags(write=False)
 
@@ -49,15 +48,12 @@ class CountingQueries:
     """A batch of counting queries: distinct weights along each axis, one row each, and the row of each query.
 
     Query k weights cells by the product of `weights[axis][chosen[k, axis]]` over the axes. Weights may be any numbers.
-    `parts` has a row for each row of weights: the cells that it takes in part, as in `CountingQuery`.
+    `parts` has a row for each row of weights, as in `CountingQuery`.
     """
 
     weights: tuple[NDArray[np.float64], ...]
     chosen: NDArray[np.int64]
     parts: tuple[Bools, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", self.parts or fractions(self.weights))
 
     @classmethod
     def of(cls, asked: CountingQuery) -> "CountingQueries":
@@ -67,11 +63,6 @@ class CountingQueries:
 
     def __len__(self) -> int:
         return len(self.chosen)
-
-
-def fractions(weights: tuple[Floats, ...]) -> tuple[Bools, ...]:
-    """Return for each axis which weights are strictly between 0 and 1."""
-    return tuple((along > 0) & (along < 1) for along in weights)
 
 
 def query(domain: Domain, expression: str | None = None, /, **conditions: Condition) -> CountingQuery:

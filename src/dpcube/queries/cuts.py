@@ -7,8 +7,8 @@ bounds are products of weights again, so they are answered like any other query.
 
 Weights of axes declared even keep their values: each row falls into a part with the part's weight as its probability,
 and the density may have a slope inside the bin, estimated from its neighbours. Only a single real number that a query
-selects from an even bin, or excludes from it, cuts the bin all the same: its weight of 0, or of 1 for the rest, would
-claim that no row is there.
+selects from an even bin, or excludes from it, cuts the bin all the same: its weight of 0 would claim that no row is
+there. `Attribute.unknown_parts` is this rule, and SQL bounds its aggregates by it too (`release/sql/cuts.py`).
 """
 
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ class CutQueries:
 
 def cut_queries(domain: Domain, queries: CountingQueries) -> CutQueries | None:
     """Return the queries that cut a bin of unknown distribution, or None; weights are shares of cells."""
-    cut = [
-        parts & ((weights == 0) | (weights == 1)) if a.is_even else parts
-        for a, parts, weights in zip(domain.attributes, queries.parts, queries.weights, strict=True)
+    cut = queries.parts or [
+        a.unknown_parts((weights > 0) & (weights < 1), np.zeros_like(weights, np.bool_))
+        for a, weights in zip(domain.attributes, queries.weights, strict=True)
     ]
     is_cut = [np.asarray(rows.any(axis=1))[queries.chosen[:, axis]] for axis, rows in enumerate(cut)]
     takes_some = [(w != 0).any(axis=1) | rows.any(axis=1) for w, rows in zip(queries.weights, cut, strict=True)]

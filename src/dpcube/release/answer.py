@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.core.arrays import Bools, Floats
+from dpcube.core.arrays import Bools, Floats, Places
 from dpcube.core.domain import Domain
 from dpcube.core.errors import QueryError
 from dpcube.models.errors.parts import EqualNoises, ErrorParts
@@ -98,7 +98,7 @@ class Answers:
     """The answers of a workload, as arrays; the fields mean what they mean in `Answer`.
 
     `noises` states the law of the error of those answers for which it is exactly known; `modelled` which are those of
-    a model, None if none is.
+    a model, None if none is. `signed` says that true values may be below zero: these are sums or averages, not counts.
     """
 
     values: Floats
@@ -107,6 +107,7 @@ class Answers:
     noises: EqualNoises | None = None
     cuts: CutAnswers | None = None
     modelled: Bools | None = None
+    signed: bool = False
 
     @classmethod
     def asked(cls, domain: Domain, estimate: "Estimate", queries: CountingQueries) -> "Answers":
@@ -214,8 +215,8 @@ class Answers:
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """Return the low and high ends of an interval for each true count.
 
-        No count is below zero, and no noise rules out a single row. Where bins are cut, the low end is that of the
-        least and the high end that of the most that the question can mean: the truth lies between the two. Each
+        No count is below zero, and no noise rules out a single row; sums and averages are `signed`. Where bins are
+        cut, the low end is that of the least and the high end that of the most that the question can mean. Each
         interval holds with the confidence by itself; with `simultaneous`, all of them hold at once with it. That is
         the union bound (Bonferroni): n intervals each miss with 1/n of the chance, so it needs no word on how their
         errors hang together. For noise alone it is a guarantee, since the tail taken is never below the true one; for
@@ -227,17 +228,26 @@ class Answers:
         low, high = self._ends(alone)
         if self.cuts is not None:
             at = self.cuts.at
-            low[at] = np.minimum(self.cuts.least._ends(alone)[0], np.maximum(self.values[at], 0.0))
+            values = self.values[at] if self.signed else np.maximum(self.values[at], 0.0)
+            low[at] = np.minimum(self.cuts.least._ends(alone)[0], values)
             high[at] = np.maximum(self.cuts.most._ends(alone)[1], self.values[at])
         return low, high
 
     def _ends(self, confidence: float) -> tuple[Floats, Floats]:
         """Return the ends of intervals, cut bins apart."""
-        half_width, least = (
-            self.half_width(confidence),
-            np.where(np.hypot(self.stderrs, self.nonuniformities) > 0, 1.0, 0.0),
-        )
-        return np.maximum(self.values - half_width, 0.0), np.maximum(self.values + half_width, least)
+        half_width = self.half_width(confidence)
+        low, high = self.values - half_width, self.values + half_width
+        if self.signed:
+            return low, high
+        least = np.where(np.hypot(self.stderrs, self.nonuniformities) > 0, 1.0, 0.0)
+        return np.maximum(low, 0.0), np.maximum(high, least)
+
+    def take(self, at: Places) -> "Answers":
+        """Return the answers at some places, without bounds of cut bins."""
+        noises = self.noises and EqualNoises(self.noises.alpha, self.noises.numbers[at])
+        modelled = None if self.modelled is None else self.modelled[at]
+        values, stderrs, nonuniformities = self.values[at], self.stderrs[at], self.nonuniformities[at]
+        return Answers(values, stderrs, nonuniformities, noises, modelled=modelled, signed=self.signed)
 
 
 def slope_squares(domain: Domain, estimate: "Estimate", queries: CountingQueries) -> Floats:

@@ -303,11 +303,16 @@ class Attribute:
         includes or excludes one is posed because of the rows there: they may be all of the bin's.
         """
         found = np.zeros(self.size, np.bool_)
-        if not self.is_even:
-            found[: self.bins] = selection.parts(self.limits())
-        elif self.is_continuous:
-            found[: self.bins] = selection.single_values(self.limits())
+        limits = self.limits()
+        found[: self.bins] = self.unknown_parts(selection.parts(limits), selection.single_values(limits))
         return found
+
+    def unknown_parts(self, parts: NDArray[np.bool_], singles: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which parts of bins have an unknown number of the bin's rows: see `parts`.
+
+        `singles` marks parts of bins in which a single real number is selected or left out.
+        """
+        return parts & singles if self.is_even else parts
 
     def cut_shares(self, shares: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return a mask of the shares, one for each cell, that differ from 0 and 1 by more than rounding."""

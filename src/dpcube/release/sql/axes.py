@@ -92,14 +92,9 @@ class Pieces:
 
     @cached_property
     def is_unknown(self) -> Bools:
-        """Which pieces are parts of a bin whose rows may lie anywhere in it.
-
-        A bin declared even is one only if the query selects or excludes a single number in it: see `Attribute.parts`.
-        """
-        if not self.attribute.is_even:
-            return self.is_part
+        """Which pieces are parts of a bin whose rows may lie anywhere in it: see `Attribute.parts`."""
         picked = np.bincount(self.bin_of_piece, self.is_single) > 0
-        return np.asarray(self.is_part & picked[self.bin_of_piece])
+        return self.attribute.unknown_parts(self.is_part, picked[self.bin_of_piece])
 
     @cached_property
     def unknown_bin(self) -> Ints:

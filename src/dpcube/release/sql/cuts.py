@@ -1,9 +1,9 @@
-"""Bounds on aggregates whose predicates split a bin.
+"""Bounds on linear functionals of rows that take parts of bins, by the rules of `queries/cuts.py`.
 
-The parts of one bin are adjacent rows of the relation. A part of a bin declared even contains its share of the rows,
-unless the query selects a single number in it. A part of any other bin may contain none or all of the bin's rows. So a
-cell of such bins adds to a result its count times a number between the least and the greatest coefficient in it, which
-is 0 for parts that do not enter.
+A counting query multiplies each part of a bin by 0 or 1, so its bounds are found axis by axis. The coefficients of an
+aggregate may be any numbers, and its conditions need not be a product. So the rows of each result, of which the parts
+of one bin are adjacent ones, are grouped into cells of such bins. A cell adds to a result its count times a number
+between the least and the greatest coefficient in it, which is 0 for parts that do not enter.
 """
 
 from dataclasses import dataclass

@@ -35,7 +35,6 @@ import pyarrow.compute as pc
 
 from dpcube.core.arrays import Bools, Floats, Places
 from dpcube.core.domain import Attribute
-from dpcube.models import EqualNoises
 from dpcube.release.answer import Answers, CutAnswers
 from dpcube.release.sql.aggregates import QUANTILE, Aggregate, ErrorColumn
 from dpcube.release.sql.cuts import Entering, ResultCells, cells_of_results, extremes, farthest_values, words
@@ -76,13 +75,14 @@ def _aggregate_errors(
     value = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     entering = _entering_rows(value, parts)
     answers = answers_of(relation, value, functional(relation, value, entering, of.kind), of.kind)
-    cut: list[str] = []
-    if of.named or any(pieces.is_cut for pieces in relation.pieces.values()):
-        answers, cut = _with_cuts(relation, answers, entering, of)
-    low, high = answers.interval(confidence) if of.kind == "count" else _unbounded_interval(answers, confidence)
+    may_be_cut = bool(of.named) or relation.cuts_bins
+    if may_be_cut:
+        answers = _with_cuts(relation, answers, entering, of)
+    low, high = answers.interval(confidence)
     low = np.maximum(low, 0.0) if of.kind.startswith(DISPERSIONS) else low
     found = {"stderr": answers.stderrs, "nonuniformity": answers.nonuniformities, "low": low, "high": high}
     made = {name: pa.array(column, mask=np.isnan(value), from_pandas=False) for name, column in found.items()}
+    cut = answers.cut_words() if may_be_cut else []
     return made | _modelled_column(answers, np.isnan(value)) | _cut_column(cut, np.isnan(value))
 
 
@@ -106,17 +106,6 @@ def _scaled(found: dict[str, pa.Array], column: ErrorColumn) -> dict[str, pa.Arr
     ends = {"low": found[low], "high": found[high]}
     made |= {name: pc.add(pc.multiply(end, scale), offset) for name, end in ends.items()}
     return found | made
-
-
-def _unbounded_interval(answers: Answers, confidence: float) -> tuple[Floats, Floats]:
-    """Return confidence intervals of sums and averages, which may be below zero."""
-    half_width = answers.half_width(confidence)
-    low, high = answers.values - half_width, answers.values + half_width
-    if answers.cuts is not None:
-        at, least, most = answers.cuts.at, answers.cuts.least, answers.cuts.most
-        low[at] = np.minimum(least.values - least.half_width(confidence), answers.values[at])
-        high[at] = np.maximum(most.values + most.half_width(confidence), answers.values[at])
-    return low, high
 
 
 def _entering_rows(value: Floats, parts: pa.Array) -> Entering:
@@ -161,8 +150,8 @@ def _of_dispersion(relation: Relation, value: Floats, entering: Entering, kind: 
     return entering._replace(factor=factor, even=np.zeros_like(factor))
 
 
-def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Aggregate) -> tuple[Answers, list[str]]:
-    """Return the answers with bounds on those that cut bins, and the text on the bins that they cut."""
+def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Aggregate) -> Answers:
+    """Return the answers with bounds on those that cut bins."""
     results, cells = len(answers), cells_of_results(relation, entering)
     low, high = extremes(entering, cells)
     partial = np.bincount(cells.result[cells.is_partial], minlength=results) > 0
@@ -172,17 +161,17 @@ def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Agg
         varying[:] = True
     at = np.flatnonzero(partial | varying)
     named = f"{', '.join(of.named)} known by bins" if of.named else ""
-    said = zip(words(relation, entering, cells, results), varying.tolist(), strict=True)
-    told = ["; ".join(filter(None, (cut, named if varies else ""))) for cut, varies in said]
+    cut = words(relation, entering, cells, results)
+    said = tuple("; ".join(filter(None, (cut[k], named if varying[k] else ""))) for k in at.tolist())
     if not of.known:
         unknown = Answers(*np.full((3, len(at)), np.nan))
-        return replace(answers, cuts=CutAnswers(at, unknown, unknown, tuple(told))), told
+        return replace(answers, cuts=CutAnswers(at, unknown, unknown, said))
     settled = partial if of.kind == "avg" else np.zeros(results, np.bool_)
-    ends = [
-        _taken(_bound(relation, cells, extreme, np.where(settled, farthest, np.nan), of.kind), at)
+    least, most = (
+        _bound(relation, cells, extreme, np.where(settled, farthest, np.nan), of.kind).take(at)
         for extreme, farthest in zip((low, high), farthest_values(entering, results), strict=True)
-    ]
-    return replace(answers, cuts=CutAnswers(at, ends[0], ends[1], tuple(told[k] for k in at))), told
+    )
+    return replace(answers, cuts=CutAnswers(at, least, most, said))
 
 
 def _bound(relation: Relation, cells: ResultCells, extreme: Floats, settled: Floats, kind: str) -> Answers:
@@ -202,12 +191,6 @@ def _bound(relation: Relation, cells: ResultCells, extreme: Floats, settled: Flo
         value = np.divide(value, total, out=np.full(results, np.nan), where=total != 0)
     value = np.where(np.isnan(settled), value, settled)
     return answers_of(relation, value, functional(relation, value, entering, kind), kind)
-
-
-def _taken(answers: Answers, at: Places) -> Answers:
-    noises = answers.noises and EqualNoises(answers.noises.alpha, answers.noises.numbers[at])
-    modelled = None if answers.modelled is None else answers.modelled[at]
-    return Answers(answers.values[at], answers.stderrs[at], answers.nonuniformities[at], noises, modelled=modelled)
 
 
 class _Term(NamedTuple):
@@ -273,7 +256,7 @@ def _widen_where_cut(
     relation: Relation, terms: list[_Term], of: ErrorColumn, made: dict[str, Floats], confidence: float
 ) -> list[str]:
     """Widen intervals to the ratios of the aggregates' own ends where bins are cut; return the text on the bins."""
-    if not any(term.of.named for term in terms) and not any(pieces.is_cut for pieces in relation.pieces.values()):
+    if not any(term.of.named for term in terms) and not relation.cuts_bins:
         return []
     alone = 1 - (1 - confidence) / len(terms)
     found = [_aggregate_errors(relation, term.values, term.parts, of=term.of, confidence=alone) for term in terms]
@@ -431,7 +414,7 @@ def _quantile_errors(
 def _line(relation: Relation, entering: Entering, groups: int, side: int) -> Answers:
     """Return L with its error: as estimated (0), or its lower (-1) or upper (1) bound where bins are cut."""
     weights = relation.weights[entering.row]
-    if side and any(pieces.is_cut for pieces in relation.pieces.values()):
+    if side and relation.cuts_bins:
         cells = cells_of_results(relation, entering)
         extreme = extremes(entering, cells)[0 if side < 0 else 1]
         return _bound(relation, cells, extreme, np.full(groups, np.nan), "sum")
@@ -442,7 +425,7 @@ def _line(relation: Relation, entering: Entering, groups: int, side: int) -> Ans
 def _words(relation: Relation, entering: Entering, attribute: Attribute, groups: int) -> list[str]:
     """Return the text on the bins that each group cuts, and on values that are known by bins."""
     by_bins = f"{attribute.name} known by bins" if attribute.has_wide_bins else ""
-    if not any(pieces.is_cut for pieces in relation.pieces.values()):
+    if not relation.cuts_bins:
         return [by_bins] * groups
     cut = words(relation, entering, cells_of_results(relation, entering), groups)
     return ["; ".join(filter(None, (one, by_bins))) for one in cut]

@@ -80,7 +80,7 @@ def answers_of(relation: Relation, value: Floats, entering: Entering, kind: str)
     modelled = None
     if errors.modelled is not None:
         modelled = summed(errors.modelled.astype(np.float64)) > 0
-    return Answers(value, stderr, within, noises, modelled=modelled)
+    return Answers(value, stderr, within, noises, modelled=modelled, signed=kind != "count")
 
 
 def _errors(relation: Relation, products: Products, kind: str) -> ErrorParts:

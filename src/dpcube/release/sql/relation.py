@@ -46,6 +46,11 @@ class Relation:
         check_memory(rows * 100, what=f"a query on {rows:,} rows of the cube", remedy="use fewer attributes")
 
     @cached_property
+    def cuts_bins(self) -> bool:
+        """Whether the query cuts bins whose rows may lie anywhere in them."""
+        return any(pieces.is_cut for pieces in self.pieces.values())
+
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The cube's shape, worked out once: a domain asks its attributes for it each time."""
         return self.domain.shape

@@ -2,7 +2,7 @@
 
 A strategy of an installed package (its entry point in the group `dpcube.strategies`) is loaded when its name is
 requested, never otherwise; listing the names loads nothing. Whatever is loaded runs in this process with its rights:
-see docs/threat-model.md.
+see docs/explanation/threat-model.md.
 """
 
 import re
@@ -39,7 +39,7 @@ RIVALS = {
     "agrid": "dpcube.strategies.rivals.grids:AGrid",
     "median_tree": "dpcube.strategies.rivals.median_tree:MedianTree",
 }
-"""Built-in reimplementations of published systems (docs/rivals.md), each loaded when its name is requested."""
+"""Built-in reimplementations of published systems (docs/research/rivals.md), each loaded when its name is requested."""
 DEFAULT = "adaptive"
 WIDE_STRATEGY, GRID_STRATEGY = "cuboids", "fine_grid"
 """The default strategies of wide tables and of fine grids."""

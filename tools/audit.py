@@ -1,4 +1,4 @@
-"""What must be audited: the modules that trusted code can reach, and their lines, into docs/audit.md.
+"""What must be audited: the modules that trusted code can reach, and their lines, into docs/research/audit.md.
 
     python tools/audit.py            print the table
     python tools/audit.py --write    put it into the page
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
-PAGE = ROOT / "docs" / "audit.md"
+PAGE = ROOT / "docs" / "research" / "audit.md"
 BEGIN, END = "<!-- the table of tools/audit.py -->", "<!-- its end -->"
 ABOVE = "dpcube.curator.publishing"
 

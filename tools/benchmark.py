@@ -1,4 +1,4 @@
-"""Write docs/benchmark.md from the comparisons recorded in docs/compare, and record them.
+"""Write docs/research/benchmark.md from the comparisons recorded in docs/compare, and record them.
 
 .venv/bin/python tools/benchmark.py            # the page, from what is recorded
 .venv/bin/python tools/benchmark.py NAME...    # run and record these first, each by the command that the page shows
@@ -21,7 +21,7 @@ from recorded import Records, write_line
 from dpcube.research.comparison.page import RecordedComparison, benchmark_page
 
 ROOT = Path(__file__).parents[1]
-RECORDED = ROOT / "docs" / "compare"
+RECORDED = ROOT / "docs" / "research" / "compare"
 HOW_IT_WAS_MADE = RECORDED / "recorded.json"
 FIVE, THREE = (f"--draws {draws} --questions 500 --time-limit 120" for draws in (5, 3))
 RUNS = {
@@ -97,8 +97,8 @@ def recorded() -> list[RecordedComparison]:
 def main() -> None:
     for name in sys.argv[1:]:
         record(name)
-    (ROOT / "docs" / "benchmark.md").write_text(benchmark_page(recorded()), encoding="utf-8")
-    write_line(Records.load(), "docs/benchmark.md")
+    (ROOT / "docs" / "research" / "benchmark.md").write_text(benchmark_page(recorded()), encoding="utf-8")
+    write_line(Records.load(), "docs/research/benchmark.md")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write the tables of docs/classification.md from the runs recorded in docs/classification, and record runs.
+"""Write the tables of docs/research/classification.md from the runs recorded in docs/classification, and record runs.
 
 .venv/bin/python tools/classification.py                       # the tables, from what is recorded
 .venv/bin/python tools/classification.py NAME FILE PYTHON...   # keep the runs of a file first, made by
@@ -19,9 +19,9 @@ from dpcube.research.classification.measure import RUN_COLUMNS, read_runs
 from dpcube.research.classification.page import ahead_words, classification_table, runs_words
 
 ROOT = Path(__file__).parents[1]
-RECORDED = ROOT / "docs" / "classification"
+RECORDED = ROOT / "docs" / "research" / "classification"
 HOW_IT_WAS_MADE = RECORDED / "recorded.json"
-PAGE = ROOT / "docs" / "classification.md"
+PAGE = ROOT / "docs" / "research" / "classification.md"
 TABLES = ("adult", "fair", "randhie")
 RIVALS = ("dp-ebm", "diffprivlib")
 PACKAGES = ("interpret-core", "diffprivlib", "scikit-learn", "statsmodels")
@@ -84,7 +84,7 @@ def written(page: str) -> str:
         head, mark, rest = page.partition(f"<!-- runs of {name} -->")
         _, end, tail = rest.partition(f"<!-- end of {name} -->")
         if not mark or not end:
-            sys.exit(f"docs/classification.md has no place for {name}")
+            sys.exit(f"docs/research/classification.md has no place for {name}")
         page = head + section(name) + tail
     return page
 

@@ -1,4 +1,4 @@
-"""Draw docs/adaptive.png: a real tree of the adaptive strategy on the bundled table, its budget, and the estimate.
+"""Draw docs/research/adaptive.png: a tree of the adaptive strategy on the bundled table, its budget, the estimate.
 
 The noise has a seed, so that the picture can be made again; the table is public. Run by hand:
 .venv/bin/python tools/draw_adaptive.py
@@ -63,7 +63,7 @@ def main() -> None:
             axis.add_collection(outlines(boxes.tree))
             figure.colorbar(shown, ax=axis, format="{x:.0%}", pad=0.01)
     axes[0].set_ylabel("hours per week")
-    figure.savefig(Path(__file__).parent.parent / "docs" / "adaptive.png", dpi=90)
+    figure.savefig(Path(__file__).parent.parent / "docs" / "research" / "adaptive.png", dpi=90)
 
 
 if __name__ == "__main__":

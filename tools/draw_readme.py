@@ -1,4 +1,4 @@
-"""Draw docs/cube.png, the picture of the README: the bundled census table, its noisy cells, boxes and estimate.
+"""Draw docs/images/cube.png, the picture of the README: the bundled census table, its noisy cells, boxes and estimate.
 
 Run by hand: .venv/bin/python tools/draw_readme.py
 """
@@ -40,7 +40,7 @@ def main() -> None:
     boxes = [Rectangle((17 + a[0], 1 + a[1]), b[0] - a[0], b[1] - a[1]) for a, b in corners]
     axes[2].add_collection(PatchCollection(boxes, facecolor="none", edgecolor="#00000055", linewidth=0.4))
     axes[0].set_ylabel("hours per week")
-    figure.savefig(Path(__file__).parent.parent / "docs" / "cube.png", dpi=110)
+    figure.savefig(Path(__file__).parent.parent / "docs" / "images" / "cube.png", dpi=110)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write the figures of docs/reproduction.md, and its text from the first figure on, as `dpcube reproduce` makes them.
+"""Write docs/research/reproduction.md from its first figure on, and the figures, as `dpcube reproduce` makes them.
 
 Run by hand: .venv/bin/python tools/draw_reproduction.py [NAME...]
 
@@ -13,7 +13,7 @@ from dpcube.research.reproduce import GROUPS, Figure, Maps, make_figures, record
 from dpcube.research.reproduce.draw import draw_figure
 from dpcube.research.reproduce.files import reproduction_page
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "research"
 
 
 def figures(to_measure: list[str]) -> list[Figure | Maps]:

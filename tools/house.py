@@ -158,8 +158,8 @@ def sizes(where: Callable[[str], bool]) -> str:
 
 
 def audited() -> list[str]:
-    """Return the modules that docs/audit.md lists, which are all that is trusted."""
-    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    """Return the modules that docs/research/audit.md lists, which are all that is trusted."""
+    page = (ROOT / "docs" / "research" / "audit.md").read_text(encoding="utf-8")
     return [path for path in re.findall(r"^\| `([^`]+\.py)` \| \d", page, re.MULTILINE) if path in modules()]
 
 

@@ -162,7 +162,7 @@ def without_line(page: str) -> str:
 def problems(records: Records) -> list[str]:
     """Return what is wrong, each with the command that mends it."""
     pages = {path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", ROOT / "benchmarks" / "README.md"]}
-    pages |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")}
+    pages |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")}
     named, source = {*records.records, *records.without_figures}, ROOT / PACKAGE
     paths = {path.lstrip("-") for paths in records.groups.values() for path in paths}
     found = [f"{page}: is not in docs/recorded.json; say there what code its figures measure" for page in pages - named]

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/sql.md", "docs/walks-analyst.md")
+PAGES = ("README.md", "docs/guides/sql.md", "docs/research/walks-analyst.md")
 FILE = "notebooks/adult.dpcube"
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -72,7 +72,7 @@ def test_a_recorded_figure_is_read_back_with_what_it_says(tmp_path: Path) -> Non
     assert again.left_out == made.left_out
     assert "clearly below the kd-tree of height 10 everywhere" in made.verdicts[0].fails
     assert "at epsilon 1, 2, by these factors: dpcube block 1.25, 1.25" in made.left_out
-    kept = Path(__file__).parents[2] / "docs" / "reproduction"
+    kept = Path(__file__).parents[2] / "docs" / "research" / "reproduction"
     for path in kept.glob("*.csv"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "blocking.csv").write_text(made.csv(), encoding="utf-8")

@@ -23,7 +23,7 @@ from dpcube.research.reproduce.classifiers import (
 )
 from dpcube.research.reproduce.files import reproduction_page
 
-RECORDED = Path(__file__).parents[2] / "docs" / "reproduction"
+RECORDED = Path(__file__).parents[2] / "docs" / "research" / "reproduction"
 ID3 = GOLDEN["adult"]["ID3_no_missing"]
 
 

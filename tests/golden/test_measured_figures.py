@@ -34,7 +34,7 @@ from dpcube.strategies import TwoPhase
 from dpcube.strategies.cells import Cells
 from nightly import at_night
 
-RECORDED = Path(__file__).parents[2] / "docs" / "reproduction"
+RECORDED = Path(__file__).parents[2] / "docs" / "research" / "reproduction"
 NAMES = [f"{kind}-{grid}" for kind in MEASURED for grid in WIDTHS]
 
 

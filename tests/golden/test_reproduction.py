@@ -27,7 +27,7 @@ from dpcube.strategies import TwoPhase
 pytestmark = pytest.mark.slow
 
 FIGURES = GOLDEN["figures"]
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "research"
 NAMES = figure_groups()["theory"][1]
 MAPS = figure_groups()["histograms"][1]
 

@@ -24,7 +24,7 @@ from dpcube.research import experiment
 from dpcube.testing import SeededNoise
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("olap.md", "synthetic.md")
+PAGES = ("guides/olap.md", "guides/synthetic-rows.md")
 
 
 def fenced(page: str, language: str) -> list[str]:
@@ -37,7 +37,7 @@ def fenced(page: str, language: str) -> list[str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The two files that the pages speak of: a clinic with the domain printed there, and the bundled table."""
     where = tmp_path_factory.mktemp("docs")
-    clinic, adult = Domain.loads(fenced("olap.md", "toml")[0]), Domain.load(datasets.adult_domain())
+    clinic, adult = Domain.loads(fenced("guides/olap.md", "toml")[0]), Domain.load(datasets.adult_domain())
     people = np.random.default_rng(1).poisson(10, clinic.shape)
     for name, domain, counts, strategy in (
         ("clinic", clinic, people, "cells"),
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_releases_over_time_are_asked_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    (block,) = [b for b in fenced("olap.md", "python") if "october.dpcube" in b]
+    (block,) = [b for b in fenced("guides/olap.md", "python") if "october.dpcube" in b]
     names: dict[str, Any] = {"dpcube": dpcube}
     exec(block, names)
     assert names["r"].domain.names[0] == "period"
@@ -114,7 +114,7 @@ def test_commands_run(
 
 def test_numpy_reads_the_members_of_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    (block,) = [b for b in fenced("olap.md", "python") if "np.load" in b]
+    (block,) = [b for b in fenced("guides/olap.md", "python") if "np.load" in b]
     names: dict[str, Any] = {}
     exec(block, names)
     boxes, (lower, upper, counts) = Release.open("adult.dpcube").transcript.boxes, names["boxes"]

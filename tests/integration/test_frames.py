@@ -130,7 +130,7 @@ def test_duckdb_reads_the_boxes(release: Release) -> None:
 
 
 def test_numpy_reads_the_members_of_the_file(release: Release, tmp_path: Path) -> None:
-    """The recipe of docs/olap.md, without dpcube."""
+    """The recipe of docs/guides/olap.md, without dpcube."""
     release.save(tmp_path / "r.dpcube")
     measured = release.transcript.boxes
     assert measured is not None

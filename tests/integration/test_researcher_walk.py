@@ -1,4 +1,4 @@
-"""The strategy of docs/walks-researcher.md, run as it is printed: boxes first, cells after, and both are used."""
+"""The strategy of docs/research/walks-researcher.md, run as printed: boxes first, cells after, and both are used."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ from dpcube.research import experiment, release_array
 from dpcube.strategies import Strategy
 from dpcube.testing import SeededNoise
 
-PAGE = (Path(__file__).parents[2] / "docs" / "walks-researcher.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "research" / "walks-researcher.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 COUNTS = np.random.default_rng(1).poisson(np.linspace(0, 20, 12 * 10).reshape(12, 10))
 

@@ -1,4 +1,4 @@
-"""The strategy of docs/strategies.md, run as it is printed: by object, by MODULE:CLASS and by a real entry point."""
+"""The strategy of docs/guides/strategies.md, run as printed: by object, by MODULE:CLASS and by a real entry point."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ from dpcube.strategies import BY_NAME, NOT_COMPARED, RIVALS, Strategy
 from dpcube.testing import SilentNoise
 from forked import dpcube
 
-PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "strategies.md").read_text(encoding="utf-8")
 
 
 def fenced(language: str) -> list[str]:

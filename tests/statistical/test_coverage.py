@@ -17,7 +17,7 @@ from dpcube.trees.tree import BoxTree
 SHRUNK = 0.7
 TOO_WIDE = (
     "ranges over three or more attributes state the error of the tree alone, which marginals improve: 99.6% hold and "
-    "intervals are 7.7 mean errors wide (docs/coverage.md)"
+    "intervals are 7.7 mean errors wide (docs/research/coverage.md)"
 )
 WORST_RANGES = 0.93
 """Mean coverage of the tenth of the ranges that `adaptive` covers least; it is 0.96, and 0.77 of shrunk intervals."""
@@ -70,7 +70,7 @@ def covered(exact_counts: NDArray[np.int64], strategy: str) -> Coverage:
     ],
 )
 def test_intervals_cover_the_bundled_table_as_wanted(exact_counts: NDArray[np.int64], strategy: str) -> None:
-    """Errors of overlapping ranges hang together, so this has no exact tail: it measures, as docs/coverage.md does."""
+    """Errors of overlapping ranges hang together, so no tail is exact; docs/research/coverage.md measures the same."""
     found = covered(exact_counts, strategy)
     assert WANTED[0] <= found.overall <= WANTED[1]
     assert min(found.deciles) >= WANTED_OF_DECILE

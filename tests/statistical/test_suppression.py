@@ -1,4 +1,4 @@
-"""Why records must not be suppressed: the counterexample of docs/linkage.md, run.
+"""Why records must not be suppressed: the counterexample of docs/guides/linkage.md, run.
 
 B's block holds only b*, which matches A. Add one record to it that matches nobody. If the size shown is noisy and
 records are left out to fit it, the event "size 1 is shown and b* is not among the matches" is impossible before and

@@ -35,7 +35,7 @@ MADE = RecordedComparison("some", "Some tables", "dpcube compare", "1 May 2026",
 
 
 def test_the_page_is_that_of_the_recorded_rows() -> None:
-    page = (benchmark.ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8")
+    page = (benchmark.ROOT / "docs" / "research" / "benchmark.md").read_text(encoding="utf-8")
     assert without_line(page) == benchmark_page(benchmark.recorded())
     for words in ("## What was run", "## What failed or was stopped", "## Where we lose", "commit ", "cores"):
         assert words in page

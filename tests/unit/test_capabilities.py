@@ -123,5 +123,5 @@ def test_each_refusal_says_why_and_what_to_do_instead() -> None:
 
 
 def test_the_page_has_the_table() -> None:
-    page = Path(__file__).parents[2] / "docs" / "capabilities.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "capabilities.md"
     assert capabilities.capability_table() in page.read_text(encoding="utf-8")

@@ -544,7 +544,7 @@ def test_no_page_of_zeros_or_of_another_page_buys_anything(page: int, full: Ledg
 
 
 def test_a_restored_copy_forgets_and_the_digests_in_circulation_tell(ledger: Ledger, tmp_path: Path) -> None:
-    """What no file can notice: docs/threat-model.md says how its owner does."""
+    """What no file can notice: docs/explanation/threat-model.md says how its owner does."""
     number = charge(ledger, Fraction(1, 2))
     backup = shutil.copy(ledger.path, tmp_path / "backup")
     ledger.complete(number, DIGEST)

@@ -188,7 +188,7 @@ def test_a_count_that_no_release_can_tell_from_none_is_called_noise() -> None:
 
 
 def test_a_large_cube_is_extrapolated_near_its_own_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cubes 16 times smaller, at most, speak for this one within the factor that docs/planning.md states."""
+    """Cubes 16 times smaller, at most, speak for this one within the factor that docs/research/planning.md states."""
     axes = axes_of(Domain.of_shape((160, 160)))
     epsilon, chosen = Fraction(1, 2), TwoPhase()
     full = Predictor(axes, 100_000).predict(chosen, epsilon)
@@ -224,7 +224,7 @@ def test_workloads_of_each_kind() -> None:
 # --- predictions against the bundled table -------------------------------------------------------------------------
 
 
-# The whole table of docs/planning.md is `python -m dpcube.research.planning`; here two cubes of it, at small cost.
+# The table of docs/research/planning.md is `python -m dpcube.research.planning`; here two cubes of it, at small cost.
 @pytest.mark.parametrize("names", [("age", "hours-per-week"), ("age", "education-num", "sex")])
 @pytest.mark.parametrize("epsilon", ["0.05", "0.1", "1"])
 def test_measured_errors_are_within_the_stated_factor(names: tuple[str, ...], epsilon: str) -> None:

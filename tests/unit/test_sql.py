@@ -97,7 +97,7 @@ Lists = list[tuple[int, float]]
 
 
 def brute_force(rows: Lists, quantile: float, kind: str) -> float | None:
-    """The definition of docs/sql.md with no noise, value by value."""
+    """The definition of docs/guides/sql.md with no noise, value by value."""
     values = sorted({x for x, _ in rows})
     count = {x: sum(w for y, w in rows if y == x) for x in values}
     present = [x for x in values if count[x] > 0]

@@ -70,7 +70,11 @@ ARROW: dict[str, tuple[pa.DataType, list[object], pa.DataType]] = {
     "half": (pa.float16(), [np.float16(0), np.float16(0.5), np.float16(-np.inf), np.float16(-2)], pa.int64()),
     "float": (pa.float32(), [0.0, 0.5, math.inf, -3.0, 2.0**53, 2.0**52], pa.int64()),
     "double": (pa.float64(), [0.0, 0.1, math.nextafter(0.1, 1), 2.0**53 - 1, 2.0**53, -7.0, 1e300], pa.int64()),
-    "decimal32": (pa.decimal32(9, 2), [Decimal("0.01"), Decimal("2.00"), Decimal("-3"), Decimal("9999999")], pa.int64()),
+    "decimal32": (
+        pa.decimal32(9, 2),
+        [Decimal("0.01"), Decimal("2.00"), Decimal("-3"), Decimal("9999999")],
+        pa.int64(),
+    ),
     "decimal64": (pa.decimal64(18), [Decimal(2**53), Decimal(2**53 - 1), Decimal(0), Decimal(-1)], pa.int64()),
     "decimal128": (
         pa.decimal128(20),

@@ -31,7 +31,7 @@ ADVICE = """\
 #   type = "category"             values = ["?", "?"]  (or values_from = "FILE", a value a line)
 #   type = "date"                 start = YYYY-MM-DD  end = YYYY-MM-DD  every = "month"  (day, week, quarter, year)
 # How text is read: column, trim, case, null_text, decimal, thousands, prefix, suffix, format, true, false; above the
-# attributes, delimiter and encoding (docs/sources.md).
+# attributes, delimiter and encoding (docs/guides/sources.md).
 """
 WARNING = """\
 # DRAFTED FROM THE PRIVATE DATA: its bounds and values may give rows away. Replace each by what is publicly known,

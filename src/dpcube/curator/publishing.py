@@ -90,10 +90,11 @@ def publish(
     unaccounted. `unit` names the column whose values are protected, each with at most `max_rows` rows, and `period`
     (column, first, last) releases only the rows of a range; if the column is an attribute, its text is read as the
     attribute's. A table of more cells than one cube can have is released as cuboids, marginals over few attributes each
-    (docs/wide.md), and two or three attributes of very many cells as counts of boxes (docs/grids.md). With
-    `even_if_empty=False`, the default of the command, a seventeenth of the epsilon goes to the total first. Unless that
-    is above its error the release stops with the rest uncharged (EmptyTotalError); otherwise the total is the first
-    measurement of the release. `progress` is called with the name of each step, never with an amount.
+    (docs/guides/wide-tables.md), and two or three attributes of very many cells as counts of boxes
+    (docs/guides/coordinates.md). With `even_if_empty=False`, the default of the command, a seventeenth of the epsilon
+    goes to the total first. Unless that is above its error the release stops with the rest uncharged
+    (EmptyTotalError); otherwise the total is the first measurement of the release. `progress` is called with the name
+    of each step, never with an amount.
     """
     domain = _declared(domain)
     amount, fitted = parse_epsilon(epsilon), releasing_strategy(strategy, domain)

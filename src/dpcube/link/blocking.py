@@ -213,8 +213,8 @@ def _numbers(cuts: int) -> list[int]:
 
 ROUNDS_AS_PAIRS = 2048
 """Assumed fixed cost of a pair of blocks in the secure step, in pairs of records: a product takes time for each row of
-one side however few the other has. Measured (docs/linkage.md) as about 900 pairs in processor time and 4,500 in bytes;
-this value is in between."""
+one side however few the other has. Measured (docs/guides/linkage.md) as about 900 pairs in processor time and 4,500
+in bytes; this value is in between."""
 BLOCKS_FORMAT = "dpcube blocks 1"
 _KEYS = {
     "format",

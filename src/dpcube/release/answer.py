@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpcube.models import Estimate
 
 MODELLED = "by the model"
-"""How an answer is marked, wherever it is printed, that is a model's and not that of counts (docs/wide.md)."""
+"""How an answer is marked, wherever printed, that is a model's and not that of counts (docs/guides/wide-tables.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Answer:
     both, stays above zero as a true count does, and where there is noise never rules out a single row. `cut` says which
     bins the question cuts, if any: the interval then reaches from none of their rows to all of them, since nothing is
     known of where they lie inside. `modelled` says that its attributes were not all counted together, so that the value
-    is a model's (docs/wide.md). An error that is not known is NaN, and so are the ends of its interval.
+    is a model's (docs/guides/wide-tables.md). An error that is not known is NaN, and so are the ends of its interval.
     """
 
     value: float

@@ -1,7 +1,7 @@
 """Capabilities: which feature works for which kind of release, as data.
 
-Refusals, the table in docs/capabilities.md and a test of every pair come from here, so what the product says about a
-kind of release is said once.
+Refusals, the table in docs/reference/capabilities.md and a test of every pair come from here, so what the product
+says about a kind of release is said once.
 """
 
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ class ReleaseKind(StrEnum):
     CUBE = "cube"
     """Every cell can be materialised."""
     WIDE = "wide table"
-    """Marginals over few of many attributes, and one model behind all answers (docs/wide.md)."""
+    """Marginals over few of many attributes, and one model behind all answers (docs/guides/wide-tables.md)."""
     GRID = "fine grid"
-    """Boxes in a cube too large to materialise (docs/grids.md)."""
+    """Boxes in a cube too large to materialise (docs/guides/coordinates.md)."""
 
 
 class Described(Protocol):
@@ -165,7 +165,7 @@ def require(feature: Capability, release: Described) -> None:
 
 
 def capability_table() -> str:
-    """Return the table of docs/capabilities.md."""
+    """Return the table of docs/reference/capabilities.md."""
     kinds = list(ReleaseKind)
     lines = [f"| feature | Python | command | {' | '.join(kinds)} |", "|---" * (3 + len(kinds)) + "|"]
     for feature in CAPABILITIES:

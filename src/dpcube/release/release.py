@@ -61,7 +61,7 @@ class Release:
     def open(cls, path: "str | PathLike[str] | Sequence[str | PathLike[str]]") -> "Release":
         """Read a `.dpcube` file; or a list of them, of disjoint periods over one domain, as one release.
 
-        Of several the period is the first attribute: what does not name it adds up (docs/olap.md).
+        Of several the period is the first attribute: what does not name it adds up (docs/guides/olap.md).
         """
         if isinstance(path, str | PathLike):
             return cls(*release_file.read_record(Path(path)))
@@ -137,7 +137,7 @@ class Release:
         estimate: str = "auto",
         seconds: float = 60,
     ) -> "pa.Table":
-        """Return the result of a SELECT on the table `cube`, whose columns are the attributes (docs/sql.md).
+        """Return the result of a SELECT on the table `cube`, whose columns are the attributes (docs/guides/sql.md).
 
         `error=True` adds columns `_stderr`, `_nonuniformity`, `_low` and `_high` to counts, sums, averages, ratios and
         medians; `seconds` is the longest the query may run.
@@ -160,7 +160,7 @@ class Release:
         """Return synthetic rows, as many as the estimated total unless said; a seed repeats them.
 
         The columns have the attributes' names: int64, double, date32 or text. A value is uniform within its bin, and
-        null in a cell of its own that no value of the column's type can stand for (docs/synthetic.md).
+        null in a cell of its own that no value of the column's type can stand for (docs/guides/synthetic-rows.md).
         """
         batches = self.synthesize_batches(rows, seed, estimate=estimate)
         needed = (rows or 0) * len(self.domain.names) * BYTES_A_SYNTHETIC_VALUE
@@ -265,7 +265,7 @@ class Release:
     def to_training(
         self, target: str, *, encoding: "Encoding" = "numbers", most: int | None = None, estimate: str = "auto"
     ) -> "Training":
-        """Return `X, y, sample_weight` for any scikit-learn classifier (docs/classification.md).
+        """Return `X, y, sample_weight` for any scikit-learn classifier (docs/guides/classifiers.md).
 
         X has the middle of each bin for numbers and dates, and columns of 0 and 1 for categories; with
         `encoding="cells"` it has the numbers of cells. A cube of more than `most` cells is drawn from, evenly;
@@ -286,7 +286,7 @@ class Release:
         return features
 
     def train(self, target: str, *, estimate: str = "auto") -> "TrainedModel":
-        """Return the default model of a target, to be saved: `dpcube train` (docs/classification.md)."""
+        """Return the default model of a target, to be saved: `dpcube train` (docs/guides/classifiers.md)."""
         from dpcube.learn.origin import Origin
         from dpcube.learn.training import ESTIMATES_TRIED, train
 

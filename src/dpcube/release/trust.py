@@ -34,7 +34,7 @@ class Trust:
     """A kind of question: its median answer, the median half-width of its 95% interval, and its standard errors.
 
     `middle` is the median standard error, noise and non-uniformity error together, and `most` its 90th percentile.
-    `modelled` is the share of these answers that are a model's (docs/wide.md).
+    `modelled` is the share of these answers that are a model's (docs/guides/wide-tables.md).
     """
 
     question: str

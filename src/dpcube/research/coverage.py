@@ -1,8 +1,8 @@
 """Coverage of 95% confidence intervals for random ranges of public tables.
 
 For each table, epsilon and strategy, a number of seeded releases answer the same random ranges by the default estimate;
-ranges whose true answer is zero are left out. `dpcube coverage` prints the table of docs/coverage.md, and beside it
-what `by_question` finds for the questions that people ask of a table.
+ranges whose true answer is zero are left out. `dpcube coverage` prints the table of docs/research/coverage.md, and
+beside it what `by_question` finds for the questions that people ask of a table.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Coverage and width of intervals of questions that cut bins, on public or simulated tables.
 
-`python -m dpcube.research.cut_bins` prints the table of docs/coverage.md. A table of single values is released in bins
-of five and asked about single values and about ranges of them, by `count` and by SQL. Of real numbers, whose bins hold
-their lower edges, it is asked about ranges from edge to edge, both ends included.
+`python -m dpcube.research.cut_bins` prints the table of docs/research/coverage.md. A table of single values is
+released in bins of five and asked about single values and about ranges of them, by `count` and by SQL. Of real
+numbers, whose bins hold their lower edges, it is asked about ranges from edge to edge, both ends included.
 """
 
 from collections.abc import Iterator, Sequence

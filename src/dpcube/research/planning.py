@@ -1,6 +1,6 @@
 """Errors predicted by plans beside measured errors, on cubes of the bundled table.
 
-`python -m dpcube.research.planning` prints the table of docs/planning.md.
+`python -m dpcube.research.planning` prints the table of docs/research/planning.md.
 """
 
 from collections.abc import Iterator

@@ -128,7 +128,7 @@ class Cuboids:
         """Return sentences on the measurements of a release, with the number of marginals if that of rows is given."""
         return [
             f"{domain.size:,} cells: released as cuboids, that is noisy marginals over few attributes each "
-            "(docs/wide.md).",
+            "(docs/guides/wide-tables.md).",
             self._described_first(domain),
             self._described_further(domain, None if rows is None else float(rows * epsilon)),
         ]

@@ -77,7 +77,7 @@ class FineGrid:
         levels = len(list(grid_levels(depth(domain.shape))))
         return [
             f"{domain.size:,} cells: released as a fine grid: noisy counts of boxes of cells instead of every "
-            "cell (docs/grids.md).",
+            "cell (docs/guides/coordinates.md).",
             "From the root down, boxes that stand out of the noise are halved four times over and counted: "
             f"at most {levels} levels.",
         ]

@@ -18,7 +18,7 @@ from dpcube.strategies.partial_tree import PartialTree
 from dpcube.trees.halving import CutOrder, boxes_at
 
 # The constants below are flat optima: a quarter more or less of any moves the error by less than its own noise
-# (docs/adaptive.md has the measurements).
+# (docs/research/adaptive.md has the measurements).
 ROOT_SHARE = Fraction(8, 100)
 """Share of the budget for the total, which decides which level gets most.
 

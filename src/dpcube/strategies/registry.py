@@ -2,7 +2,7 @@
 
 A strategy of an installed package (its entry point in the group `dpcube.strategies`) is loaded when its name is
 requested, never otherwise; listing the names loads nothing. Whatever is loaded runs in this process with its rights:
-see docs/threat-model.md.
+see docs/explanation/threat-model.md.
 """
 
 import re
@@ -40,7 +40,7 @@ RIVALS = {
     "agrid": "dpcube.research.strategies.grids:AGrid",
     "median_tree": "dpcube.research.strategies.median_tree:MedianTree",
 }
-"""Published systems, reimplemented in research/ (docs/rivals.md): each is loaded when its name is requested."""
+"""Published systems, reimplemented in research/ (docs/research/rivals.md): each is loaded when its name is requested."""
 DEFAULT = "adaptive"
 NOT_COMPARED = tuple(OF_ROWS)
 """Strategies that release a table, but that no command compares with others."""

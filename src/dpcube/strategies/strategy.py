@@ -20,7 +20,7 @@ class Strategy(Protocol):
 
     A name and `run` are all that a strategy must have. It may have the methods of `FittedStrategy` too, for which
     `strategy_of` supplies what is safe, and `for_domain(domain)`, which returns the strategy fitted to
-    the attributes of a domain (docs/strategies.md).
+    the attributes of a domain (docs/guides/strategies.md).
     """
 
     @property
@@ -82,5 +82,5 @@ class OfCells:
     workload: ClassVar[WorkloadKind] = "cube"
 
     def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:  # noqa: ARG002
-        """Return nothing: see docs/strategies.md."""
+        """Return nothing: see docs/guides/strategies.md."""
         return []

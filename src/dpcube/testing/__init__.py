@@ -1,6 +1,6 @@
 """For tests: conformance suites of strategies, estimates and sources, and noise that is silent or seeded.
 
-A plug-in passes if its suite raises no AssertionError: `check_strategy(strategy)` of docs/strategies.md,
+A plug-in passes if its suite raises no AssertionError: `check_strategy(strategy)` of docs/guides/strategies.md,
 `check_estimate(estimate)`, and `check_source(load)`. The built-in ones are held to the same suites.
 """
 

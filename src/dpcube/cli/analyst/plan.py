@@ -58,7 +58,7 @@ def plan(
     """Predict the error of a release of DOMAIN, before any privacy budget is spent.
 
     The prediction uses public facts only, and opens no table. Strategies are run on simulated tables with about as many
-    rows. The error on your table is likely to lie in their range; docs/planning.md says how likely.
+    rows. The error on your table is likely to lie in their range; docs/guides/planning.md says how likely.
 
     Example: dpcube plan patients.toml --epsilon 0.5 --rows 10000
     """
@@ -153,7 +153,8 @@ def _for_one(plan: "Plan") -> str:
     factor = f"{math.exp(float(plan.epsilon)):.3g}"
     return (
         f"For {who}: any published result is at most {factor} times as likely with them as without. Somebody who "
-        f"believed with 50% that they are in the table can reach at most {_percent(plan.belief)} (docs/epsilon.md)."
+        f"believed with 50% that they are in the table can reach at most {_percent(plan.belief)} "
+        "(docs/guides/epsilon.md)."
     )
 
 

@@ -17,7 +17,7 @@ PRIVATE = "PRIVATE: exact facts about the rows, rounded. For the owner of the ta
 MEANING = """\
 kept: the value is in a bin. clipped: it is outside, and counted in the nearest bin. null, unknown: it is missing, or
 this domain cannot read it; it has its own cell or is dropped. dropped: the row is not counted at all.
-Options for reading text (format, decimal, trim, ...): docs/sources.md. Nothing was spent or written."""
+Options for reading text (format, decimal, trim, ...): docs/guides/sources.md. Nothing was spent or written."""
 
 SOME_DROPPED = "some texts of rows that are not counted, escaped and shortened:"
 NONE_DROPPED = "no text is dropped (apart from nulls)"

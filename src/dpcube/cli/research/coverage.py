@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--drawn", type=click.IntRange(min=1), help="Also ask natural questions of this many simulated tables.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulated tables.")
 @click.option("--releases", type=click.IntRange(min=1), default=20, show_default=True, help="Releases to pool.")
-@click.option("--epsilon", metavar="LIST", help="Comma-separated, instead of those of docs/coverage.md.")
+@click.option("--epsilon", metavar="LIST", help="Comma-separated, instead of those of docs/research/coverage.md.")
 @click.option(
     "--only", type=click.Choice(["questions", "ranges"]), help="Ask natural questions alone, or ranges alone."
 )

@@ -19,7 +19,7 @@ BYTE_ENCODINGS = (
     *("cp437", "cp850", "cp852", "cp855", "cp857", "cp858", "cp862", "cp866", "koi8_r", "koi8_u", "mac_roman"),
 )
 ENCODINGS = ("utf_8", *WIDE_ENCODINGS, *BYTE_ENCODINGS)
-ALLOWED_ENCODINGS = "utf-8, utf-16, windows-1252, latin-1 or another with one byte per character (docs/sources.md)"
+ALLOWED_ENCODINGS = "utf-8, utf-16, windows-1252, latin-1 or another of one byte a character (docs/guides/sources.md)"
 _OTHER_NAMES = {"utf_8_sig": "utf_8", "ascii": "utf_8"}
 
 

@@ -10,8 +10,8 @@ or a complete one, and noise is drawn only afterwards. Amounts are exact rationa
 `Fraction`s. A file that cannot be read, written or parsed is refused. Entries are numbered without gaps, and SQLite's
 own table stores the last number. Each entry has a seal, the SHA-256 of the previous seal and of its own columns, so a
 ledger in which an entry was changed, lost or moved is refused too. No file can detect its own replacement by an older
-copy, or a forgery with recomputed seals: see docs/threat-model.md. SQLite's WAL mode is refused, for it stores charges
-in a second file that a copy or a backup of the ledger lacks.
+copy, or a forgery with recomputed seals: see docs/explanation/threat-model.md. SQLite's WAL mode is refused, for it
+stores charges in a second file that a copy or a backup of the ledger lacks.
 
 **Why a ledger from an untrusted source costs little.** It is at most 16 MiB. Before any entry is read its schema must
 be exactly ours, so no foreign view, trigger or virtual table can run. SQLite stops after a bounded number of steps.

@@ -151,7 +151,7 @@ def _forms_of_numbers(numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
     if pa.types.is_floating(numbers.type):
         numbers = numbers.cast(pa.float64())
         numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
-    if pa.types.is_decimal(numbers.type) and numbers.type.bit_width < 128:  # of which Arrow has no parts before the point
+    if pa.types.is_decimal(numbers.type) and numbers.type.bit_width < 128:  # Arrow has no trunc of these
         numbers = numbers.cast(pa.decimal128(numbers.type.precision, numbers.type.scale))
     doubles = numbers.cast(pa.float64(), safe=False)
     near = pc.less_equal(pc.abs(doubles), float(MAX_EXACT_WHOLE))

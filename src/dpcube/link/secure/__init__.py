@@ -3,8 +3,8 @@
 `credentials.py` authenticates the peer, `channel.py` exchanges framed messages with it, `agreement.py` compares what
 both must share before they start, `terms.py` encodes a side's input, and `engine.py` runs the computation in a child
 process (`worker.py`, in the engine's own environment: `environment.py`). Programs that only test equality run as
-private set intersection (`intersection.py`). `step.py` is the entry point. docs/linkage-protocol.md lists what each
-message reveals.
+private set intersection (`intersection.py`). `step.py` is the entry point. docs/explanation/linkage-protocol.md lists
+what each message reveals.
 """
 
 from typing import TYPE_CHECKING

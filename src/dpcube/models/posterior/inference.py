@@ -24,7 +24,7 @@ learn, and the same posterior says how uneven they are. Other partitions end whe
 inside a box was not measured, so it is taken for the worst that independent boxes can be (`UnseenInside`): all rows of
 a box at one place, anywhere in it. A part f of the box then holds all T of them or none, and the count in it has
 variance f (1 - f) E T^2. What this cannot see is boxes that are uneven in the same way (rows that heap at one value of
-an attribute): docs/strategies.md has the coverage that was measured.
+an attribute): docs/guides/strategies.md has the coverage that was measured.
 """
 
 import math

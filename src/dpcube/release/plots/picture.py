@@ -29,7 +29,7 @@ MAX_BARS, MAX_UNORDERED_BARS, MAX_MAP_BINS = 40, 80, 100
 class Bars:
     """A marginal: the estimated count of each bin of one attribute, with its confidence interval.
 
-    `is_modelled` says that some of the counts come from a model (docs/wide.md).
+    `is_modelled` says that some of the counts come from a model (docs/guides/wide-tables.md).
     """
 
     title: str

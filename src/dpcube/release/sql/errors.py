@@ -52,7 +52,8 @@ def column_errors(
 ) -> dict[str, pa.Array]:
     """Return stderr, within, low and high of a column, given the values and the rows of each of its aggregates.
 
-    `cut` says which bins each result cuts, if any can be cut; `modelled` which results are a model's (docs/wide.md).
+    `cut` says which bins each result cuts, if any can be cut; `modelled` which results are a model's
+    (docs/guides/wide-tables.md).
     """
     aggregate = column.single
     if aggregate is not None and aggregate.kind != QUANTILE:
@@ -87,7 +88,7 @@ def _aggregate_errors(
 
 
 def _modelled_column(answers: Answers, mask: Bools) -> dict[str, pa.Array]:
-    """Return which results are modelled (docs/wide.md), null where `mask` is; nothing if the estimate is no model."""
+    """Return which results are modelled; null where `mask` is, nothing if the estimate is no model."""
     return {} if answers.modelled is None else {"modelled": pa.array(answers.modelled, mask=mask)}
 
 

@@ -103,7 +103,7 @@ SUPPORTED = (
     "supported are SELECT with WHERE, GROUP BY (ROLLUP, CUBE, GROUPING SETS), HAVING, ORDER BY, LIMIT, CASE, "
     "sub-queries and WITH, VALUES, the aggregates count, sum, avg, min, max, mode, median, quantile_cont, "
     "quantile_disc, var_samp, var_pop, stddev, corr, covar_pop, and plain arithmetic, text and "
-    "date functions (docs/sql.md lists them)"
+    "date functions (docs/guides/sql.md lists them)"
 )
 
 

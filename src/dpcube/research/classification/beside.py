@@ -1,9 +1,10 @@
 """Private classifiers of others, each run by the Python of an environment of its own, on the same rows.
 
 diffprivlib does not import beside current scikit-learn, and
-neither is a dependency of dpcube: make the environments as docs/classification.md says. The programs below are the
-rivals' own defaults, given what is public: types of columns and bounds of numbers. diffprivlib's model is of numbers,
-and is given those alone: its budget is shared by all columns, and 0 and 1 for categories made it worse on Adult.
+neither is a dependency of dpcube: make the environments as docs/research/classification.md says. The programs below
+are the rivals' own defaults, given what is public: types of columns and bounds of numbers. diffprivlib's model is of
+numbers, and is given those alone: its budget is shared by all columns, and 0 and 1 for categories made it worse on
+Adult.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Tables and sentences of docs/classification.md, from the rows of recorded runs."""
+"""Tables and sentences of docs/research/classification.md, from the rows of recorded runs."""
 
 from collections.abc import Mapping, Sequence
 

@@ -4,7 +4,7 @@ subjects  the tables and the questions
 runs      releases, their errors, seconds and memory
 rows      the results as a table
 files     that table as CSV and as a picture
-page      recorded comparisons as docs/benchmark.md
+page      recorded comparisons as docs/research/benchmark.md
 """
 
 from dpcube.research.comparison.rows import ComparisonRow, comparison_rows

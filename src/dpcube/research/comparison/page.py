@@ -1,4 +1,4 @@
-"""The page of recorded comparisons, docs/benchmark.md, from the CSV of each.
+"""The page of recorded comparisons, docs/research/benchmark.md, from the CSV of each.
 
 Everything on the page follows from the recorded rows, failures and losses too, so that a test can check it.
 """

@@ -35,7 +35,7 @@ class Listed:
 
 
 CITATIONS = {
-    "adaptive": "this project (docs/adaptive.md)",
+    "adaptive": "this project (docs/research/adaptive.md)",
     "dpcube": "Xiao, Xiong, Fan, Goryczka: DPCube, Algorithms 2 and 3",
     "cells": "Dwork, McSherry, Nissim, Smith 2006; DPCube, Algorithm 1",
     "uniform": "the total alone (DPBench's Uniform)",
@@ -50,7 +50,7 @@ CITATIONS = {
 def _strategy(name: str) -> Listed:
     """Return a strategy as it is listed: ours by its default estimate, a rival by least squares, as published."""
     estimate = "auto" if name in BY_NAME else "tree_least_squares"
-    source = CITATIONS.get(name, "docs/rivals.md")
+    source = CITATIONS.get(name, "docs/research/rivals.md")
     return Listed(name, source, lambda _: OfStrategy(strategy_of(name), estimate), released_by_gate=True)
 
 

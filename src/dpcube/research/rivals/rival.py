@@ -20,7 +20,7 @@ from dpcube.testing import SeededNoise
 NOT_PRIVATE = "not private: made for research with seeded noise"
 """What must stand beside everything that a rival makes here."""
 PURE = "epsilon-DP, add or remove one row"
-"""The privacy definition of every system here, as published or as proved in docs/rivals.md."""
+"""The privacy definition of every system here, as published or as proved in docs/research/rivals.md."""
 
 
 class Rival(Protocol):

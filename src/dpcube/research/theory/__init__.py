@@ -10,10 +10,10 @@ Names are the paper's: a box of n_p cells, a query of s of them, parameters a1 o
     least_squares  cells and boxes reconciled
     budget_split   how much budget for cells, how much for boxes
 
-Where the paper is wrong the docstring names the erratum (E1 to E34, see `docs/paper-notes.md`). The corrected function
-is the one to call; the paper's own curves are `uniform_error_eta` (not an error of anything, E5) and the names that end
-in `_paper`. Its condition `cell_usefulness_alpha` and limit `uniform_gamma_max` are valid but loose: the exact ones
-stand beside them.
+Where the paper is wrong the docstring names the erratum (E1 to E34, see `docs/research/paper-notes.md`). The
+corrected function is the one to call; the paper's own curves are `uniform_error_eta` (not an error of anything, E5)
+and the names that end in `_paper`. Its condition `cell_usefulness_alpha` and limit `uniform_gamma_max` are valid but
+loose: the exact ones stand beside them.
 """
 
 from dpcube.noise.arguments import NoiseLaw

@@ -1,6 +1,6 @@
 /* Statements that this page reads by itself: one SELECT on `cube`, grouped by attributes, of counts, sums and averages.
 
-   What they mean is told in docs/sql.md. A statement is taken apart here and written anew for the engine: nothing that
+   What they mean is told in docs/guides/sql.md. A statement is taken apart here and written anew for the engine: nothing that
    somebody typed reaches it but numbers, signs and the few words listed below. What is not read is refused, never guessed. */
 
 import { dayOrdinal } from "./questions.js";

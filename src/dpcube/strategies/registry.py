@@ -40,7 +40,7 @@ RIVALS = {
     "agrid": "dpcube.research.strategies.grids:AGrid",
     "median_tree": "dpcube.research.strategies.median_tree:MedianTree",
 }
-"""Published systems, reimplemented in research/ (docs/research/rivals.md): each is loaded when its name is requested."""
+"""Systems reimplemented in research/ (docs/research/rivals.md): each is loaded when its name is requested."""
 DEFAULT = "adaptive"
 NOT_COMPARED = tuple(OF_ROWS)
 """Strategies that release a table, but that no command compares with others."""

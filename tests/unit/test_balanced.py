@@ -357,13 +357,13 @@ def test_one_cell_of_a_table_is_a_range() -> None:
 
 def test_tables_alike_are_told_together() -> None:
     _, transcript, _ = made()
-    told, others = _tables_alike(transcript.measurements)
-    assert [one.what for one in told] == [
+    alike, together = _tables_alike(transcript.marginals)
+    assert [one.what for one in alike] == [
         "every cell of 3 tables over 1 attribute",
         "every cell of 3 tables over 2 attributes",
     ]
-    assert [one.counts for one in told] == [9 + 8 + 6, 9 * 8 + 9 * 6 + 8 * 6]
-    assert [one.kind for one in others] == ["boxes"]
+    assert [one.counts for one in alike] == [9 + 8 + 6, 9 * 8 + 9 * 6 + 8 * 6]
+    assert [one.kind for one in transcript.measurements if id(one) not in together] == ["boxes"]
 
 
 def test_the_plan_is_told() -> None:

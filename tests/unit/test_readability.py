@@ -1,5 +1,7 @@
 """Guides and tutorials are written in short sentences."""
 
+from pathlib import Path
+
 import pytest
 import readability
 
@@ -11,7 +13,7 @@ SHORT_PAGES = sorted(
 
 
 @pytest.mark.parametrize("page", [readability.ROOT / "README.md", *SHORT_PAGES], ids=lambda page: page.stem)
-def test_sentences_are_short(page: readability.Path) -> None:
+def test_sentences_are_short(page: Path) -> None:
     """`python tools/readability.py --long PAGE` shows the long ones."""
     words, mean, share = readability.measured([page.read_text(encoding="utf-8")])
     assert words > 100

@@ -261,6 +261,19 @@ def test_a_draft_is_filled_in_and_released(clinic: Path) -> None:
 # --- release, info, count ----------------------------------------------------------------------------------------
 
 
+def test_a_faulty_question_does_not_lose_the_others(clinic: Path, released: Path) -> None:
+    questions = ("ward = 'north-wing'", "ward = 'nroth-wing'", "age = '30-39'", "agee > 3")
+    in_words, as_json = run_all(("count", released, *questions), ("count", released, *questions, "--json"), cwd=clinic)
+    assert [row.split("  ")[0] for row in in_words.out.splitlines()[1:]] == [questions[0], questions[2]]
+    for ran in (in_words, as_json):
+        assert ran.code == 2
+        assert re.search("has no value 'nroth-wing'.*; there is no attribute 'agee'", ran.err)
+        assert ran.err.count("\n") == 1
+    told = as_json.json()
+    assert isinstance(told, list)
+    assert [sorted(set(each) & {"value", "error"}) for each in told] == [["value"], ["error"], ["value"], ["error"]]
+
+
 def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
     questions = ("", "ward = 'north-wing'", "ward is null", "age >= 50", "age between 30 and 39 and ward is not null")
     in_words, counted, told, facts = run_all(

@@ -341,6 +341,30 @@ def test_categories_are_selected_by_value_list_or_declared_order() -> None:
     assert GRADE.weights(GRADE.range("low", None, low_open=True)).tolist() == [0, 1, 1]
 
 
+def test_a_number_selects_the_category_that_is_written_as_it() -> None:
+    treated = Category("treated", ["0", "1", "01", "2.0", "n/k"], unknown="cell", null_text=("9",))
+    assert treated.weights(treated.equal(0)).tolist() == [1, 0, 0, 0, 0, 0]
+    assert treated.weights(treated.equal(2)).tolist() == [0, 0, 0, 1, 0, 0]
+    for value in (1, 9, True, 0.5):  # two values are 1; 9 is null
+        with pytest.raises(QueryError, match=f"has no value {value}; its values are"):
+            treated.equal(value)
+
+
+def test_a_label_of_a_bin_or_a_group_selects_its_cells() -> None:
+    assert shares(VISIT, "2024-02") == [0, 1, 0, 0]
+    assert shares(VISIT, "2024") == [1, 1, 1, 1]
+    assert shares(VISIT, ["2024-01", "2024-04"]) == [1, 0, 0, 1]
+    assert VISIT.group_named("2024-05") is None
+    age = Integer("age", min=0, max=99, width=10, null="cell")
+    assert shares(age, "40-49") == [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+    land = Category("land", ["fr", "it", "cn"], hierarchy={"continent": {"Europe": ["fr", "it"], "cn": ["cn"]}})
+    assert shares(land, "Europe") == [1, 1, 0]
+    with pytest.raises(QueryError, match="has no value 'Asia'"):
+        land.equal("Asia")
+    weeks = Date("seen", "2024-01-01", "2024-01-14", every="week")
+    assert shares(weeks, "2024-01-08") == [0, 1 / 7]  # a value before a label
+
+
 def test_the_selection_of_the_complement_covers_the_rest_of_the_bins() -> None:
     half, after = DOSE.range(0.25, 0.75), np.nextafter([0.75, 2.0], np.inf).tolist()  # both ends are held
     assert DOSE.complement(half) == ValueSet(((0.0, 0.25), (after[0], after[1])))

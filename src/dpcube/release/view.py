@@ -7,7 +7,6 @@ estimate. A view starts with every attribute at its cells; an attribute rolled u
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -177,18 +176,8 @@ def _names(attribute: Attribute) -> list[str]:
 def _selected(attribute: Attribute, condition: Condition) -> ValueSet:
     """Return what a condition selects, where a text may name a group of any level."""
     if isinstance(condition, str):
-        return _member(attribute, condition)
+        group = attribute.group_named(condition)
+        return attribute.equal(condition) if group is None else group
     if isinstance(condition, list | set | frozenset) and condition:
         return reduce(ValueSet.__or__, (_selected(attribute, value) for value in condition))
     return select(attribute, condition)
-
-
-def _member(attribute: Attribute, value: str) -> ValueSet:
-    for level in attribute.levels():
-        if value in level.labels:
-            chosen = level.group == level.labels.index(value)
-            bins = [pair for pair, inside in zip(pairwise(attribute.limits()), chosen, strict=False) if inside]
-            own = frozenset(kind for kind in attribute.own_cells if value == f"({kind})")
-            # Joining with nothing puts neighbouring bins together.
-            return ValueSet() | ValueSet(tuple((float(low), float(high)) for low, high in bins), own)
-    return attribute.equal(value)

@@ -1,6 +1,6 @@
 """Commands `info` and `count`: the contents of a release, and counts with confidence intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,8 @@ from dpcube.cli.output import as_json, print_json, print_table, visible
 
 if TYPE_CHECKING:
     from dpcube.core.domain import Attribute
-    from dpcube.release import Release
+    from dpcube.core.errors import QueryError
+    from dpcube.release import Answer, Release
 
 release_file = click.argument("release", type=click.Path(path_type=Path))
 
@@ -152,19 +153,53 @@ def count(release: Path, questions: tuple[str, ...], *, confidence: float, estim
     """
     from dataclasses import asdict
 
-    from dpcube.release.answer import MODELLED, said
-    from dpcube.release.cache import counted
+    from dpcube.core.errors import QueryError
 
     asked = questions or ("",)
-    answers = counted(release, asked, confidence=confidence, estimate=estimate)
+    found = list(zip(asked, _answered(release, asked, confidence=confidence, estimate=estimate), strict=True))
+    answers = [(text, answer) for text, answer in found if not isinstance(answer, QueryError)]
+    faults = [str(fault) for _, fault in found if isinstance(fault, QueryError)]
     if as_json:
-        print_json([{"question": text, **asdict(answer)} for text, answer in zip(asked, answers, strict=True)])
-        return
+        print_json(
+            [
+                {"question": text, **({"error": str(each)} if isinstance(each, QueryError) else asdict(each))}
+                for text, each in found
+            ]
+        )
+    elif answers:
+        _print_answers(answers, confidence)
+    if faults:
+        raise QueryError("; ".join(faults))
+
+
+def _answered(
+    release: Path, questions: Sequence[str], *, confidence: float, estimate: str
+) -> list["Answer | QueryError"]:
+    """Return the answer to each question, or why it has none: a faulty question does not lose the others."""
+    from dpcube.core.errors import QueryError
+    from dpcube.release.cache import counted
+
+    try:
+        return [*counted(release, questions, confidence=confidence, estimate=estimate)]
+    except QueryError as error:
+        if len(questions) == 1:
+            return [error]
+    return [
+        each
+        for question in questions
+        for each in _answered(release, (question,), confidence=confidence, estimate=estimate)
+    ]
+
+
+def _print_answers(found: Sequence[tuple[str, "Answer"]], confidence: float) -> None:
+    from dpcube.release.answer import MODELLED, said
+
+    answers = [answer for _, answer in found]
     other = MODELLED if all(a.modelled for a in answers) else "nonuniformity"
     header = ["question", "count", "noise", other, f"{100 * confidence:.4g}% interval", "note"]
     rows = [
         [text or "(all)", f"{a.value:,.1f}", said(a.stderr), said(a.nonuniformity), a.interval, a.note]
-        for text, a in zip(asked, answers, strict=True)
+        for text, a in found
     ]
     columns = slice(None if any(a.note for a in answers) else -1)
     print_table(header[columns], [row[columns] for row in rows], left=(0, 5))

@@ -252,12 +252,34 @@ class Attribute:
         return ValueSet(((float(limits[0]), float(limits[-1])),), frozenset(self.own_cells))
 
     def equal(self, value: Scalar) -> ValueSet:
-        """Select one value, or the cell of an irregular kind by its label, such as `"(null)"`."""
+        """Select one value; or, by its label, a bin, a group of a level, or the cell of an irregular kind."""
         own = {f"({kind})": kind for kind in self.own_cells}
         if isinstance(value, str) and value in own:
             return ValueSet(own_cells=frozenset({own[value]}))
-        start = self.coordinate(value)
+        try:
+            start = self.coordinate(value)
+        except QueryError:
+            group = self.group_named(value) if isinstance(value, str) else None
+            if group is None:
+                raise
+            return group
         return self._within_domain(start, self.after(start), shown=f"at {_shown(value)}", closed={start})
+
+    def group_named(self, label: str) -> ValueSet | None:
+        """Select the cells with a label, at the finest level that has it; None if there is none.
+
+        >>> from dpcube.core.domain import Date
+        >>> Date("admitted", "2026-01-15", "2026-03-01", every="month").group_named("2026-02").intervals
+        ((739648.0, 739676.0),)
+        """
+        for level in self.levels():
+            if label in level.labels:
+                chosen = level.group == level.labels.index(label)
+                bins = [pair for pair, inside in zip(pairwise(self.limits()), chosen, strict=False) if inside]
+                own = frozenset(kind for kind in self.own_cells if label == f"({kind})")
+                # The union with nothing joins neighbouring bins.
+                return ValueSet() | ValueSet(tuple((float(low), float(high)) for low, high in bins), own)
+        return None
 
     def range(
         self, low: Scalar | None, high: Scalar | None, *, low_open: bool = False, high_open: bool = False

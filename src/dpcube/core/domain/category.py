@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from dpcube.core.domain.attribute import Attribute, Destination, Scalar, Scale, 
 from dpcube.core.domain.hierarchy import Groups, Level, checked_groups, named_levels
 from dpcube.core.domain.reading import Case, Reading
 from dpcube.core.domain.text import is_text, spelling_hint
+from dpcube.core.domain.written import TypedValues
 from dpcube.core.errors import DomainError, QueryError
 
 
@@ -86,7 +88,11 @@ class Category(Attribute):
         return np.arange(len(self.values) + 1, dtype=np.float64)
 
     def coordinate(self, value: Scalar) -> float:
-        """Return the position of a listed value."""
+        """Return the position of a listed value; a number denotes the one value that is written as that number."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            at = _positions_of_numbers(self).get(value)
+            if at is not None:
+                return float(at)
         if not isinstance(value, str) or value not in self.values:
             msg = f"attribute '{self.name}' has no value {value!r}; its values are {listing(self.labels())}"
             msg += spelling_hint(value, self.values)
@@ -177,3 +183,10 @@ class Category(Attribute):
             members = tuple(groups)
             levels.append(Level(name, members, below))
         return levels
+
+
+@lru_cache(maxsize=16)
+def _positions_of_numbers(attribute: Category) -> dict[float, int]:
+    """Return the positions of the listed values that are numbers in text, as tables with numbers are read."""
+    numbers = TypedValues.from_attribute(attribute).of_kind("number")
+    return {number: at for number, at in numbers.items() if at < attribute.bins}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpcube.core.arrays import Floats
-from dpcube.models.errors.fixed_inputs import fixed_normals
+from dpcube.models.errors.parts import fixed_normals
 from dpcube.models.posterior.calibration import measured_calibration
 from dpcube.models.tree_totals import linear_totals
 from dpcube.queries.workload_model import WorkloadModel

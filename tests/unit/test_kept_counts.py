@@ -27,8 +27,8 @@ from dpcube.release.answer import Answer
 from dpcube.release.cache import counted, estimates, store
 from dpcube.strategies import Adaptive
 from dpcube.testing import SeededNoise
-from dpcube.trees.cut_tree import CutTree
 from dpcube.trees.straight_cuts import straight_cuts
+from dpcube.trees.tree import CutTree
 from random_trees import random_tree
 
 RELEASES = Path(__file__).parent / "releases"

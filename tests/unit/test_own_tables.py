@@ -14,8 +14,7 @@ from dpcube.models.arrays import estimate_of_arrays
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.marginals import BalancedEstimate, Components, noisy_cells
 from dpcube.models.marginals.balanced import cells_of_table
-from dpcube.models.marginals.components import table_over
-from dpcube.models.marginals.pooled import pooled_errors
+from dpcube.models.marginals.components import pooled_errors, table_over
 from dpcube.models.posterior import infer, whole_count
 from dpcube.models.posterior.estimate import PosteriorEstimate
 from dpcube.queries import CountingQueries

@@ -3,7 +3,7 @@
 `protocol.py` is the `Estimate` protocol, the one interface of all of them; `arrays.py` is their written form;
 `estimators.py` makes one of a transcript. The estimates:
 
-* `boxes/`: totals of boxes and details of cells, linear in the counts; `least_squares_tree.py`: the same for boxes
+* `boxes.py`: totals of boxes and details of cells, linear in the counts; `least_squares_tree.py`: the same for boxes
   inside one another, by least squares on their tree.
 * `posterior/`: Bayesian inference of the splits of a tree; `marginals/`: such a posterior reconciled with noisy
   marginals of one and two attributes (the default); `fine_grid.py`: the posterior of a grid too large to materialise.

@@ -24,11 +24,11 @@ Arrays = dict[str, NDArray[Any]]
 PACKED_KINDS = {"float64": "f8", "int32": "i4"}
 READERS = {
     "tree": "posterior.stored:stored_tree",
-    "balanced": "marginals.stored:stored_balanced",
+    "balanced": "marginals.balanced:stored_balanced",
     "grid": "fine_grid:stored_grid",
     "cuboids": "cuboids.stored:stored_cuboids",
-    "boxes": "boxes.stored:stored_boxes",
-    "least squares": "boxes.stored:stored_least_squares",
+    "boxes": "boxes:stored_boxes",
+    "least squares": "least_squares_tree:stored_least_squares",
 }
 """The module and the function that read each kind."""
 

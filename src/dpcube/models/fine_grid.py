@@ -33,8 +33,7 @@ from dpcube.models.protocol import DENSE_CELLS
 from dpcube.models.sampling import Generator, cells_in_boxes
 from dpcube.models.tree_totals import least_squares_totals
 from dpcube.queries import CountingQueries, Workload
-from dpcube.trees.cut_tree import CutTree
-from dpcube.trees.tree import BoxTree
+from dpcube.trees.tree import BoxTree, CutTree
 
 if TYPE_CHECKING:
     from dpcube.measurements import BoxCounts

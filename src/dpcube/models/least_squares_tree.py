@@ -17,14 +17,15 @@ Without a posterior the error is not known there (NaN): rows may lie anywhere in
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes, filled_boxes
 from dpcube.core.compiled import compiled
-from dpcube.models.arrays import Arrays, EstimateArrays, small_ints
-from dpcube.models.boxes import BoxPart
+from dpcube.models.arrays import Arrays, EstimateArrays, estimate_of_arrays, small_ints
+from dpcube.models.boxes import BoxPart, written_tree
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import AxisWeights, axis_weights, even_measure, everything
@@ -163,3 +164,18 @@ def _variances(lower: Ints, upper: Ints, end: Ints, parent: Ints, variance: Floa
                 weighted[parent[node]] += taken * variance[node]
                 squared[parent[node]] += taken * taken * variance[node]
     return found
+
+
+def stored_least_squares(written: EstimateArrays) -> LeastSquaresTree:
+    """Return the least squares on a tree that was written, with the posterior beside it, if there is one."""
+    facts: dict[str, Any] = written.facts
+    tree = written_tree(written, tuple(map(int, facts["shape"])))
+    totals, variance = (written.floats(name, len(tree)) for name in ("totals", "subtree"))
+    posterior = None
+    if facts["posterior"] is not None:
+        kind, of = facts["posterior"]
+        mark = "posterior "
+        arrays = {name.removeprefix(mark): array for name, array in written.arrays.items() if name.startswith(mark)}
+        made = estimate_of_arrays(EstimateArrays(kind, of, arrays))
+        posterior = lambda: made  # noqa: E731 (a field)
+    return LeastSquaresTree(str(facts["name"]), tree, totals, variance, posterior=posterior)

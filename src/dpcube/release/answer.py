@@ -201,8 +201,10 @@ class Answers:
         """
         half_width: Floats = deviations_for(confidence) * np.hypot(self.stderrs, self.nonuniformities)
         if self.noises is not None:
-            from dpcube.noise.law import discrete_variance  # few answers need them
-            from dpcube.noise.sums import dl_sum_quantile
+            from dpcube.noise.law import (
+                discrete_variance,  # few answers need them
+                dl_sum_quantile,
+            )
 
             known = (self.noises.numbers > 0) & (self.nonuniformities == 0)
             numbers, at = np.unique(self.noises.numbers[known], return_inverse=True)

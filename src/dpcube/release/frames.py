@@ -17,7 +17,7 @@ from dpcube.core.errors import InputError, QueryError
 from dpcube.queries import Workload
 from dpcube.release.answer import Answers
 from dpcube.release.capabilities import BOXES, require
-from dpcube.release.groups import AxisGroups, check_rows, group_answers, group_values, row_values
+from dpcube.release.view import AxisGroups, check_rows, group_answers, group_values, row_values
 
 if TYPE_CHECKING:
     from dpcube.release.release import Release

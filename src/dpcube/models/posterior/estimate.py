@@ -28,8 +28,7 @@ from dpcube.models.errors.halving_table import HalvingTable
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.errors.walks import hidden_squares, node_sums, split_sums
 from dpcube.models.posterior.calibration import Probes, calibrated_splits, learnt_biases, probed
-from dpcube.models.posterior.inference import Posterior
-from dpcube.models.posterior.whole import Whole
+from dpcube.models.posterior.inference import Posterior, Whole
 from dpcube.models.protocol import DENSE_CELLS
 from dpcube.queries import CountingQueries, Workload
 from dpcube.trees.tree import BoxTree

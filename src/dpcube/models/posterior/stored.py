@@ -16,8 +16,7 @@ from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.posterior.estimate import TreeEstimate
 from dpcube.models.protocol import Queries
 from dpcube.queries import CountingQueries, Workload
-from dpcube.trees.cut_tree import CutTree
-from dpcube.trees.tree import BoxTree
+from dpcube.trees.tree import BoxTree, CutTree
 
 MAX_NUMPY_CELLS = 2**20
 """Cells that are laid out by NumPy, in a few arrays as long; more are filled by a compiled loop."""

@@ -30,8 +30,7 @@ from dpcube.research.reproduce.measured import (
 )
 from dpcube.strategies import TwoPhase
 from dpcube.testing import SeededNoise
-from dpcube.trees.partition import grow, weighted_variance
-from dpcube.trees.partition.variance import Weight
+from dpcube.trees.growth import Weight, grow, weighted_variance
 
 ALPHA, SHARE = Fraction(1, 5), Fraction(1, 4)
 FLOOR = 800.0

@@ -16,8 +16,7 @@ and the names that end in `_paper`. Its condition `cell_usefulness_alpha` and li
 loose: the exact ones stand beside them.
 """
 
-from dpcube.noise.arguments import NoiseLaw
-from dpcube.noise.sums import dl_sum_mean_abs, dl_sum_mean_abs_shift, dl_sum_quantile
+from dpcube.noise.law import NoiseLaw, dl_sum_mean_abs, dl_sum_mean_abs_shift, dl_sum_quantile
 from dpcube.research.theory.budget_split import BudgetSplit, gls_best_split, ls_best_split, ls_variance_split
 from dpcube.research.theory.cells import (
     boolean_sup_cdf,

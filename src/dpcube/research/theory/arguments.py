@@ -1,11 +1,11 @@
-"""Validation of arguments that only formulas have, beside those of `dpcube.noise.arguments`."""
+"""Validation of arguments that only formulas have, beside those of `dpcube.noise.law`."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcube.core.arrays import Floats
 from dpcube.core.errors import InputError
-from dpcube.noise.arguments import checked, whole_numbers
+from dpcube.noise.law import checked, whole_numbers
 
 
 def not_negative(name: str, value: ArrayLike) -> Floats:

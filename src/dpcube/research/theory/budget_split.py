@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 
 from dpcube.core.arrays import Floats
-from dpcube.noise.arguments import NoiseLaw, is_discrete, plain, positive
+from dpcube.noise.law import NoiseLaw, is_discrete, plain, positive
 from dpcube.research.theory.arguments import box_and_query
 from dpcube.research.theory.cells import cells_error
 from dpcube.research.theory.error_law import log_trapezoid

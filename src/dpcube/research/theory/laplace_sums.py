@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from dpcube.core.arrays import Floats
-from dpcube.noise.arguments import numbers, plain, positive, whole_numbers
 from dpcube.noise.contour import log_tail
+from dpcube.noise.law import numbers, plain, positive, whole_numbers
 
 
 def lap_sum_logpdf(z: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:

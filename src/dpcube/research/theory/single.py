@@ -4,9 +4,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcube.core.arrays import Floats
-from dpcube.noise.arguments import NoiseLaw, is_discrete, numbers, plain, positive, whole_numbers
-from dpcube.noise.law import discrete_mean_abs, discrete_variance
-from dpcube.noise.sums import discrete_log_tail
+from dpcube.noise.law import (
+    NoiseLaw,
+    discrete_log_tail,
+    discrete_mean_abs,
+    discrete_variance,
+    is_discrete,
+    numbers,
+    plain,
+    positive,
+    whole_numbers,
+)
 
 
 def noise_variance(alpha: ArrayLike, *, noise: NoiseLaw = "laplace") -> Floats:

@@ -19,7 +19,7 @@ from dpcube.models.protocol import DENSE_CELLS
 from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answers, deviations_for
 from dpcube.release.plots.axis import Axis
-from dpcube.web.explorer.attributes import drawn_axis
+from dpcube.web.explorer.contents import drawn_axis
 
 WEIGHTS_AT_ONCE = 2**22
 """Weights of drawn bins that are laid out at once."""

@@ -17,6 +17,7 @@ from dpcube.core.gate import Gate
 from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models import estimate
 from dpcube.models.errors.parts import fixed_normals
+from dpcube.models.least_squares_tree import linear_totals
 from dpcube.models.marginals import BalancedEstimate, Components, NoisyTable
 from dpcube.models.marginals.balanced import cells_of_table
 from dpcube.models.marginals.components import TableAxes, assembled, centred, table_over
@@ -32,7 +33,6 @@ from dpcube.models.marginals.fitting import (
 )
 from dpcube.models.posterior import Whole, infer, whole_count
 from dpcube.models.posterior.estimate import PosteriorEstimate
-from dpcube.models.tree_totals import linear_totals
 from dpcube.queries import CountingQueries, Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import WorkloadModel

@@ -16,8 +16,8 @@ import dpcube
 from dpcube import Domain, Integer, Release
 from dpcube.cli import commands
 from dpcube.core.errors import QueryError
-from dpcube.models.arrays import EstimateArrays
 from dpcube.models.boxes import BoxEstimate
+from dpcube.models.protocol import EstimateArrays
 from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
 from dpcube.web.explorer import explorer_page, inlined, packed_contents

@@ -26,9 +26,9 @@ import numpy as np
 from dpcube.core.arrays import Ints
 from dpcube.core.compiled import COMPILER_REMEDY, raised_by_compiler
 from dpcube.core.domain import Domain
-from dpcube.core.domain.limits import MAX_DOMAIN_FILE
 from dpcube.core.errors import CompilerError, DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.core.files import is_special, largest_file, new_file
+from dpcube.core.limits import MAX_DOMAIN_FILE
 from dpcube.core.memory import check_memory, in_words
 from dpcube.measurements.manifest import (
     MAX_MANIFEST_BYTES,

@@ -21,7 +21,6 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes, filled_boxes
 from dpcube.core.compiled import compiled
 from dpcube.core.errors import DpcubeError
-from dpcube.models.arrays import Arrays, DamagedError, EstimateArrays, small_ints
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import (
@@ -37,7 +36,7 @@ from dpcube.models.errors.box_tables import BoxTables, worthwhile
 from dpcube.models.errors.nonuniformity import REACHED, NonUniformity, Ratio
 from dpcube.models.errors.parts import EqualNoises, ErrorParts
 from dpcube.models.errors.walks import VALUE, leaf_sums
-from dpcube.models.protocol import DENSE_CELLS
+from dpcube.models.protocol import DENSE_CELLS, Arrays, DamagedError, EstimateArrays, small_ints
 from dpcube.queries import CountingQueries, Workload
 from dpcube.trees.tree import BoxTree
 

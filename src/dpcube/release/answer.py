@@ -13,7 +13,7 @@ from dpcube.core.domain import Domain
 from dpcube.core.errors import QueryError
 from dpcube.models.errors.parts import EqualNoises, ErrorParts
 from dpcube.queries import CountingQueries
-from dpcube.queries.cuts import cut_queries, slopes_where_even, squared_where_even
+from dpcube.queries.counting import cut_queries, slopes_where_even, squared_where_even
 
 if TYPE_CHECKING:
     from dpcube.models import Estimate

@@ -63,8 +63,8 @@ def period_words(charge: Charge) -> str:
 
 def ledger_page(statement: Statement, *, title: str) -> str:
     """Return the record as one HTML page without scripts, to be printed, signed and filed."""
-    from dpcube.release.page_parts import STYLE, html_table  # with NumPy, which the lines of text do without
     from dpcube.release.plots.axis import printable
+    from dpcube.release.report import STYLE, html_table  # with NumPy, which the lines of text do without
 
     def shown(row: Sequence[str]) -> tuple[str, ...]:
         return tuple(printable(text, longest=MAX_LENGTH) for text in row)

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dpcube.core.domain import Attribute
 from dpcube.core.domain.attribute import Scale
 from dpcube.core.domain.grammar import DATE, INFINITY, NAN, WHOLE_NUMBER
-from dpcube.core.domain.limits import MAX_TEXT
 from dpcube.core.domain.reading import BLANKS, ISO, Reading, is_digit, pieces
+from dpcube.core.limits import MAX_TEXT
 from dpcube.core.sources.dialect import SECONDS_A_DAY, Dialect
 from dpcube.core.sources.zone import Offsets
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from dpcube.core.domain import Attribute, Domain, Scalar
 from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import MemoryLimitError, SourceError
+from dpcube.core.limits import MAX_EXAMPLE, MAX_RECORD_TEXT
 from dpcube.core.seal import sealed
 from dpcube.core.sources.aggregates import Limit, SelectedRows, coded
-from dpcube.core.sources.limits import MAX_EXAMPLE, MAX_RECORD_TEXT
 from dpcube.core.sources.sql import OUTCOMES
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.models.arrays import DamagedError, EstimateArrays
 from dpcube.models.cell_sums import few_weighted_sums, range_sums, summed_area_table, weighted_sums
 from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import ranges_by_weights
@@ -46,6 +45,7 @@ from dpcube.models.marginals.fitting import (
 from dpcube.models.marginals.one_way import SURPRISE, MovedValues, OneWay
 from dpcube.models.posterior import TreeEstimate
 from dpcube.models.posterior.stored import stored_tree
+from dpcube.models.protocol import DamagedError, EstimateArrays
 from dpcube.queries import CountingQueries, Workload
 
 MAX_FITTED_CELLS = 2**23

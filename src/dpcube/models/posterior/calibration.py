@@ -41,8 +41,8 @@ from dpcube.models.errors.axis_weights import everything
 from dpcube.models.errors.biases import BIAS, Biases, geometric_middle
 from dpcube.models.errors.parts import evenly_placed_ranges, fixed_normals
 from dpcube.models.errors.walks import node_sums, split_sums
+from dpcube.models.least_squares_tree import linear_totals
 from dpcube.models.posterior.inference import Posterior, Whole, infer
-from dpcube.models.tree_totals import linear_totals
 from dpcube.queries import Workload
 
 PROBES, FEWEST_PROBES = 8, 2

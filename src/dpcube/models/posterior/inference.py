@@ -47,6 +47,7 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.core.compiled import compiled
 from dpcube.measurements import BoxCounts, Transcript
 from dpcube.models.errors.axis_weights import axis_starts
+from dpcube.models.least_squares_tree import linear_totals, pooled_counts
 from dpcube.models.posterior.splits import (
     CONTRADICTED,
     GUESSES,
@@ -59,7 +60,6 @@ from dpcube.models.posterior.splits import (
     learn,
     predicted_shares,
 )
-from dpcube.models.tree_totals import linear_totals, pooled_counts
 from dpcube.noise import noise_variances
 from dpcube.trees.tree import BoxTree
 

@@ -37,9 +37,16 @@ from dpcube.core.arrays import Bools, Floats, Places
 from dpcube.core.domain import Attribute
 from dpcube.release.answer import Answers, CutAnswers
 from dpcube.release.sql.aggregates import QUANTILE, Aggregate, ErrorColumn
-from dpcube.release.sql.cuts import Entering, ResultCells, cells_of_results, extremes, farthest_values, words
 from dpcube.release.sql.linear_errors import TooManyProductsError, answers_of
-from dpcube.release.sql.relation import Relation
+from dpcube.release.sql.relation import (
+    Entering,
+    Relation,
+    ResultCells,
+    cells_of_results,
+    extremes,
+    farthest_values,
+    words,
+)
 
 DISPERSIONS = ("var", "stddev")
 """Prefixes of the names of variances and standard deviations."""

@@ -25,8 +25,7 @@ from dpcube.noise.law import (
     positive,
     whole_numbers,
 )
-from dpcube.research.theory.laplace_sums import lap_sum_mean_abs, lap_sum_sf
-from dpcube.research.theory.single import dl_sum_sf
+from dpcube.research.theory.single import dl_sum_sf, lap_sum_mean_abs, lap_sum_sf
 
 SizesSf = Callable[[Floats, float, float], Floats]
 

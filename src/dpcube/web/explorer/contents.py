@@ -1,6 +1,6 @@
 """What the page stores of a release: facts of the attributes and arrays, which a few lines of JavaScript unpack.
 
-They are packed as estimates are (`models/arrays.py`) and compressed by zlib. Everything follows from the released
+They are packed as estimates are (`models/protocol.py`) and compressed by zlib. Everything follows from the released
 file, so the page is no more private than the file. The arrays from which the offline page answers are the written form
 of an estimate: `page/estimates.js` does with each kind what the estimate does. Of an estimate of another kind the page
 stores the cells alone, and states that their errors are unknown.
@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Floats
 from dpcube.core.domain import Attribute
 from dpcube.models import Estimate
-from dpcube.models.arrays import Arrays, arrays_to_bytes
 from dpcube.models.errors.biases import BIAS, MAX_NOISE, OUTLIER_BIAS, OUTLIERS
 from dpcube.models.errors.walks import COVERED
-from dpcube.models.protocol import DENSE_CELLS
+from dpcube.models.protocol import DENSE_CELLS, Arrays, arrays_to_bytes
 from dpcube.noise.law import discrete_variance, dl_sum_quantile
 from dpcube.release import Release
 from dpcube.release.answer import deviations_for
@@ -32,13 +31,13 @@ from dpcube.release.plots.outlines import outlines
 from dpcube.release.plots.picture import stages_of
 from dpcube.web.explorer.inlined import arrow_envelope
 
-MOST_COLUMNS, MOST_LINES = 60, 200
+MAX_COLUMNS, MAX_LINES = 60, 200
 """Bars of an attribute with an order and of one without; more have neighbours merged."""
 
 
 def drawn_axis(attribute: Attribute) -> Axis:
     """Return the bins of an attribute as the page draws them."""
-    return axis_of(attribute, most=MOST_COLUMNS if attribute.ordered else MOST_LINES)
+    return axis_of(attribute, most=MAX_COLUMNS if attribute.ordered else MAX_LINES)
 
 
 def attribute_facts(attribute: Attribute) -> dict[str, object]:
@@ -120,7 +119,7 @@ def _deviations_of_sums(alpha: float, counts: int, confidence: float) -> Floats:
     return np.asarray(quantiles / deviations, np.float64)
 
 
-MOST_OUTLINED = 45
+MAX_OUTLINED = 45
 """Pairs of attributes for which outlines of boxes travel."""
 
 
@@ -234,7 +233,7 @@ def _outlined(release: Release) -> tuple[list[object], Arrays]:
     axes = [drawn_axis(attribute) for attribute in release.domain.attributes]
     drawn: list[object] = []
     lines: list[Floats] = [np.zeros(0)]
-    for one, other in list(combinations(range(len(axes)), 2))[:MOST_OUTLINED]:
+    for one, other in list(combinations(range(len(axes)), 2))[:MAX_OUTLINED]:
         found = outlines(boxes.tree, (one, axes[one]), (other, axes[other]))
         drawn.append({"axes": [one, other], "lines": [len(of) for of in found.lines], "boxes": found.boxes})
         lines += [of.reshape(-1) for of in found.lines]

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, NamedTuple
 
-from dpcube.core.domain.attribute import EPOCH, Attribute
+from dpcube.core.domain.attribute import Attribute
 from dpcube.core.domain.grammar import BOOLEANS, CLOCK, MIDNIGHT, NUMBER
 from dpcube.core.domain.reading import BLANKS
+from dpcube.core.domain.scale import EPOCH
 from dpcube.core.limits import MAX_PARSED_TEXT
 
 _NUMBER, _MIDNIGHT, _CLOCK = map(re.compile, (NUMBER, MIDNIGHT, CLOCK))

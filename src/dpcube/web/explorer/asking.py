@@ -178,7 +178,7 @@ def _chosen(attribute: Attribute, of: object) -> Chosen:
     if isinstance(of, list):
         return _runs(attribute, of), np.zeros(attribute.size, np.bool_)
     ends: list[Any] = [of.get("from"), of.get("to")] if isinstance(of, Mapping) else []
-    if attribute.scale == "position" or not ends or not all(_is_number(end) for end in ends):
+    if not attribute.has_distances or not ends or not all(_is_number(end) for end in ends):
         raise _refused(attribute)
     low, high = (float(end) for end in ends)
     whole = attribute.step == 0 or (low.is_integer() and high.is_integer())

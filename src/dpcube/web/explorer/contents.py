@@ -58,7 +58,7 @@ def attribute_facts(attribute: Attribute) -> dict[str, object]:
         "step": attribute.step,
         "bins": attribute.bins,
         "own": list(attribute.own_cells),
-        "texts": attribute.labels()[: attribute.bins] if attribute.scale == "position" else None,
+        "texts": attribute.labels()[: attribute.bins] if not attribute.has_distances else None,
         "labels": wide_labels(attribute),
         "drawn": {
             "labels": list(axis.labels),
@@ -77,7 +77,7 @@ def wide_labels(attribute: Attribute) -> list[str] | None:
     (['0-4', '5-9'], None)
     """
     edges, step = edges_of(attribute), attribute.step
-    if attribute.scale == "position" or (step > 0 and bool((np.diff(edges) == step).all())):
+    if not attribute.has_distances or (step > 0 and bool((np.diff(edges) == step).all())):
         return None
     return list(attribute.labels()[: attribute.bins])
 

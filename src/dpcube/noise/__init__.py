@@ -1,9 +1,7 @@
 """Distributions of Laplace noise and of its sums, in floating point. No float of this package reaches the sampler.
 
-law        one value: variance, probabilities, quantiles
-sums       sums of discrete Laplace variables
-contour    numerical integration behind `sums`
-arguments  validation of arguments
+law      one value and sums of values: variance, probabilities, quantiles
+contour  numerical integration behind sums
 """
 
 from dpcube.noise.law import DiscreteLaplace, noise_variances

@@ -58,7 +58,7 @@ SHARE_OF_TOTAL = Fraction(4, 100)
 MANY_VALUES = 64
 """A category that is alone in a cube is counted value by value from more values on: see `one_way.py`."""
 OF_SHRUNK_VALUE = 600
-"""Bytes of a value of a marginal while its departures are shrunk (`models/marginals/shrinkage.py`)."""
+"""Bytes of a value of a marginal while its departures are shrunk (`models/marginals/fitting.py`)."""
 SIMULATED_CELL_BYTES = 90
 """Bytes of a cell of a simulated table, with its estimate and its noise."""
 MAX_WEIGHTS = 2**26

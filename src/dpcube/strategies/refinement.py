@@ -22,8 +22,8 @@ from dpcube.trees.halving import CutOrder, boxes_at
 ROOT_SHARE = Fraction(8, 100)
 """Share of the budget for the total, which decides which level gets most.
 
-It is also what corrects the total of all counts together (`models/posterior/whole.py`): with half of it the error of
-the bundled table's total is half as large again, and ranges on DPBench's arrays are no better.
+It is also what corrects the total of all counts together (`models/posterior/inference.py`): with half of it the error
+of the bundled table's total is half as large again, and ranges on DPBench's arrays are no better.
 """
 REFINEMENT_SHARE = Fraction(70, 100)
 """Share for refinement, at all levels together; the rest, and what is not spent, is for the final boxes."""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from dpcube.core.domain.attribute import Attribute, listing
 from dpcube.core.domain.file import Declaration, format_declaration, parse_declaration, read_text, write_text
-from dpcube.core.domain.limits import MAX_ATTRIBUTES
 from dpcube.core.domain.number import Integer
 from dpcube.core.domain.text import ALLOWED_ENCODINGS, encoding_named, is_delimiter, spelling_hint
 from dpcube.core.errors import DomainError
+from dpcube.core.limits import MAX_ATTRIBUTES
 
 
 @dataclass(frozen=True, slots=True, init=False)

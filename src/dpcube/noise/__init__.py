@@ -3,6 +3,7 @@
 law        one value: variance, probabilities, quantiles
 sums       sums of discrete Laplace variables
 contour    numerical integration behind `sums`
+special    the normal law, the chi-square tail, the logistic function
 arguments  validation of arguments
 """
 

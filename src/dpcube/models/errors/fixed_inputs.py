@@ -7,6 +7,7 @@ range says too little of how an estimate errs.
 import numpy as np
 
 from dpcube.core.arrays import Floats
+from dpcube.noise.special import normal_quantile
 from dpcube.queries import Workload
 
 _STEP = 0x9E3779B97F4A7C15  # an odd number near 2^64 over the golden ratio
@@ -22,15 +23,12 @@ def fixed_normals(count: int, number: int) -> Floats:
     >>> bool((first == again).all()), bool((first == other).any())
     (True, False)
     """
-    from scipy.special import ndtri  # where it is needed: it takes longer to import than an answer
-
     place = np.arange(1, count + 1, dtype=np.uint64) + np.uint64(number << 40)
     bits = place * np.uint64(_STEP)
     for shift, factor in _MIXERS:
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     bits ^= bits >> np.uint64(31)
-    values: Floats = ndtri(((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
-    return values
+    return normal_quantile(((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
 
 
 POOLED_RANGES = 1000

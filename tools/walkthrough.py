@@ -35,7 +35,7 @@ NUMBER = re.compile(r"(?<![A-Za-z])[-+]?(?:\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|nan|
 DIGEST = re.compile(r"\b[0-9a-f]{16}(?:[0-9a-f]{48})?\b")
 SERVED = re.compile(
     r"^dpcube (?:studio\b|explore\b(?!.* (?:-o|--output)\b)|explore\b.* --sql\b|link\b(?! --new-key)"
-    r"|.*(?:postgresql://|spark:|visits/|\.gz))"
+    r"|.*(?:postgresql://|spark:|visits/|\.gz|\bA\.(?:csv|dpcube|ledger)\b))"
 )
 NOT_RUN = re.compile(r"^(?:make|pip|python -m venv|marimo|git|npm) ")
 

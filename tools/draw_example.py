@@ -16,7 +16,7 @@ BOXES = ((0, 0, 1, 2), (0, 2, 1, 3), (1, 0, 3, 1), (1, 1, 3, 3))
 """First row, first column, and one past the last of each, of the four boxes."""
 PAGE = Path(__file__).parents[1] / "docs" / "images" / "example.svg"
 PAPER = '<rect class="page" width="100%" height="100%"/>'
-SIDE, LEFT, TOP, STEP = 58, 74, 62, 262
+SIDE, LEFT, TOP, STEP, DOWN = 58, 74, 62, 240, 260
 STYLE = """
   text { font: 15px system-ui, sans-serif; fill: #1c2733; }
   .number { font-size: 17px; text-anchor: middle; dominant-baseline: central; }
@@ -36,23 +36,23 @@ def shade(value: float) -> str:
 
 def panel(number: int, title: str, values: Ints, *, boxes: bool, totals: Ints | None = None) -> list[str]:
     """Return one square of nine cells, with its boxes, and the number of each cell or of each box."""
-    left = LEFT + number * STEP
-    lines = [f'<text class="title" x="{left}" y="26">{title}</text>']
+    left, above = LEFT + number % 2 * STEP, TOP + number // 2 * DOWN
+    lines = [f'<text class="title" x="{left}" y="{above - 36}">{title}</text>']
     for column, age in enumerate(AGES):
-        lines.append(f'<text class="label age" x="{left + (column + 0.5) * SIDE:g}" y="{TOP - 8}">{age}</text>')
+        lines.append(f'<text class="label age" x="{left + (column + 0.5) * SIDE:g}" y="{above - 8}">{age}</text>')
     for row in range(3):
-        if number == 0:
-            middle = TOP + (row + 0.5) * SIDE
+        if number % 2 == 0:
+            middle = above + (row + 0.5) * SIDE
             lines.append(f'<text class="label income" x="{left - 8}" y="{middle:g}">{INCOMES[row]}</text>')
         for column in range(3):
-            x, y = left + column * SIDE, TOP + row * SIDE
+            x, y = left + column * SIDE, above + row * SIDE
             fill = shade(float(values[row, column]))
             kind = "cell" if totals is None else "part"
             lines.append(f'<rect class="{kind}" x="{x}" y="{y}" width="{SIDE}" height="{SIDE}" fill="{fill}"/>')
             if totals is None:
                 lines.append(written(x + SIDE / 2, y + SIDE / 2, values[row, column]))
     for k, (top, first, bottom, last) in enumerate(BOXES if boxes else ()):
-        x, y, width, height = left + first * SIDE, TOP + top * SIDE, (last - first) * SIDE, (bottom - top) * SIDE
+        x, y, width, height = left + first * SIDE, above + top * SIDE, (last - first) * SIDE, (bottom - top) * SIDE
         lines.append(f'<rect class="box" x="{x}" y="{y}" width="{width}" height="{height}"/>')
         if totals is not None:
             lines.append(written(x + width / 2, y + height / 2, totals[k]))
@@ -79,8 +79,8 @@ def picture() -> str:
         *panel(2, "3. Noisy boxes", even, boxes=True, totals=totals),
         *panel(3, "4. The estimate", even.round(1), boxes=False),
     ]
-    width, height = LEFT + 3 * STEP + 3 * SIDE + 20, TOP + 3 * SIDE + 20
-    opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
+    width, height = LEFT + STEP + 3 * SIDE + 20, TOP + DOWN + 3 * SIDE + 20
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
     words = "The table of nine cells; the same with noise; four boxes with noisy counts; boxes spread evenly"
     head = [opening, f"<title>{words}</title>", f"<style>{STYLE}</style>", PAPER]
     return "\n".join([*head, *lines, "</svg>", ""])

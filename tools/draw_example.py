@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcube.core.arrays import Ints
+from dpcube.core.arrays import Floats, Ints
 
 COUNTS = np.array([[10, 21, 37], [20, 0, 0], [53, 0, 0]])
 """The example of section 1 of the paper: rows are incomes, highest first, and columns are ages."""
@@ -34,7 +34,7 @@ def shade(value: float) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-def panel(number: int, title: str, values: Ints, *, boxes: bool, totals: Ints | None = None) -> list[str]:
+def panel(number: int, title: str, values: Ints | Floats, *, boxes: bool, totals: Ints | None = None) -> list[str]:
     """Return one square of nine cells, with its boxes, and the number of each cell or of each box."""
     left, above = LEFT + number % 2 * STEP, TOP + number // 2 * DOWN
     lines = [f'<text class="title" x="{left}" y="{above - 36}">{title}</text>']

@@ -12,7 +12,7 @@ from dpcube.core.budget import CellBudget
 from dpcube.core.candidates import BestSplit, Candidates, MedianCuts, TableDistances
 from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.errors import BudgetError, InputError
-from dpcube.core.exact import DenseCounts
+from dpcube.core.exact import DenseCounts, SparseRows
 from dpcube.core.gate import Gate
 
 HALF = Fraction(1, 2)
@@ -31,6 +31,19 @@ class RecordedNoise:
     def draw(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
         self.drawn.append((epsilon, size))
         return np.full(size, int(epsilon / self.per_unit) * 1000, np.int64)
+
+
+class GivenNoise:
+    """Noise that is these numbers."""
+
+    private = False
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = np.array(numbers, np.int64)
+
+    def draw(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        assert (epsilon > 0, size) == (True, self.numbers.size)
+        return self.numbers.copy()
 
 
 @pytest.mark.parametrize("max_rows", [1, 2, 7])
@@ -247,3 +260,34 @@ def test_the_most_that_any_cell_was_charged_is_that_of_the_cell_charged_most(*, 
     budget.charge(LOWER_ROW, np.array([3]))
     budget.charge_all(2)
     assert budget.most_charged() == 5
+
+
+@pytest.mark.parametrize(
+    ("noise", "chosen"),
+    [
+        ((0, 0, 0, 0), [0, 1]),  # of cuts that are as good the first
+        ((0, 1, 0, 0), [1, 1]),
+        ((-2, 1, 0, 0), [0, 1]),  # what is below 0 is folded: -1 - z
+        ((-1, 0, 0, 0), [0, 1]),
+        ((0, 0, 3, 0), [0, 1]),
+        ((0, 0, 5, 0), [0, 0]),
+        ((0, 0, -6, 0), [0, 0]),
+    ],
+)
+def test_the_highest_score_with_its_noise_is_selected_for_each_question(
+    noise: tuple[int, ...], chosen: list[int]
+) -> None:
+    """Cuts score -|N - 2r|: -1 and -1 of the row above, -4 and 0 of the one below."""
+    counts = np.array([[0, 1, 0], [1, 2, 3]])
+    rows = Boxes((2, 3), np.array([[0, 0], [1, 0]]), np.array([[1, 3], [2, 3]]))
+    cuts = MedianCuts(rows, np.array([1, 1]))
+    assert cuts.scores(counts).tolist() == [-1, -1, -4, 0]
+    assert Gate(counts, HALF, noise=GivenNoise(*noise)).select(cuts, BUDGET_UNITS).tolist() == chosen
+
+
+def test_a_coarser_cube_too_large_to_materialise_keeps_no_array_of_its_cells() -> None:
+    shape = (2**20, 2**20)
+    rows = SparseRows(shape, [np.array([5, 9]), np.array([7, 2**19])], np.array([1, 20]))
+    coarser = Gate(rows, HALF, noise=RecordedNoise(HALF / BUDGET_UNITS)).grouped([np.arange(2**20)] * 2)
+    halves = Boxes(shape, np.array([[0, 0], [0, 2**18]]), np.array([[2**20, 2**18], [2**20, 2**20]]))
+    assert coarser.boxes(halves, np.array([3, 3])).tolist() == [3001, 3020]

@@ -13,7 +13,7 @@ from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.measurements import Marginal
 from dpcube.models.marginals.components import axes_of_several
 
-LARGEST_SHARE, SMALLEST_SHARE = 1 / 2, 1 / 4
+LARGEST_SHARE, SMALLEST_SHARE = 2 / 5, 1 / 4
 """The share of all one-way marginals together where cells are hidden in their noise, and where they stand out of it."""
 SPARSE, DENSE = 0.3, 10.0
 """Rows times epsilon per cell up to which the share is the largest, and from which it is the smallest."""
@@ -44,10 +44,10 @@ def one_way_shares(
 ) -> list[Fraction]:
     """Return the share of epsilon of the marginal of each attribute, given a noisy total.
 
-    `single_values` says of which attributes single values may be asked. Where cells are hidden in their noise, half of
-    epsilon costs other answers little: most cells and boxes are not distinguished from their prediction by either half.
-    Where cells stand out, a value of an attribute of c is a sum of cells, with the noise of sqrt(cells / c) of them, so
-    that a marginal with less than the share sqrt(c / cells) adds little.
+    `single_values` says of which attributes single values may be asked. Where cells are hidden in their noise, two
+    fifths of epsilon cost other answers little: with all of it most cells and boxes are not distinguished from their
+    prediction either. Where cells stand out, a value of an attribute of c is a sum of cells, with the noise of
+    sqrt(cells / c) of them, so that a marginal with less than the share sqrt(c / cells) adds little.
     """
     cells = math.prod(shape)
     signal = max(total, 1.0) * epsilon / cells

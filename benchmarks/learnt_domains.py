@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpcube
-from dpcube.core.domain import Category, Float, Integer
+from dpcube.core.domain import Attribute, Category, Float, Integer
 from dpcube.core.sources import open_rows
 from dpcube.core.sparse_histogram import ExactTexts, SparseHistogram, ignored_rows
 from dpcube.core.text_code import NULL, TextCode
@@ -38,10 +38,11 @@ def texts(name: str, column: pa.Array, epsilon: str, code: TextCode) -> None:
     begun, share = time.process_time(), Fraction(epsilon)
     rows = open_rows(pa.table({"x": column}))
     exact = ExactTexts(*rows.count_texts("x", above=ignored_rows(share)), ignored=ignored_rows(share))
-    counts = {str(one["values"]): int(one["counts"]) for one in column.value_counts().to_pylist()}
+    counted = column.value_counts().to_pylist()
+    counts = {NULL if one["values"] is None else one["values"]: int(one["counts"]) for one in counted}
     found, covered, false = [], [], []
     for _ in range(RUNS):
-        shown = [one.text for one in SparseHistogram(exact, code, share).heavy() if one.text != NULL]
+        shown = [one.text for one in SparseHistogram(exact, code, share).heavy()]
         found.append(sum(text in counts for text in shown))
         covered.append(sum(counts.get(text, 0) for text in shown) / len(column))
         false.append(len(shown) - found[-1])
@@ -77,16 +78,19 @@ def numbers(name: str, values: np.ndarray, epsilon: str) -> None:
     )
 
 
+def extent(attribute: Attribute | None) -> str:
+    """Return the number of values of a category, or the bounds of another attribute."""
+    if attribute is None:
+        return "nothing"
+    return str(attribute.bins) if isinstance(attribute, Category) else attribute.extent()
+
+
 def whole(epsilon: str) -> None:
     """Learn the bundled table whole."""
     begun = time.process_time()
     for run in range(RUNS):
         made = learn_domain(ADULT, epsilon=epsilon, ledger=None)
-        said = [
-            f"{one.name} {one.reading.words} "
-            f"{'nothing' if one.attribute is None else one.attribute.bins if isinstance(one.attribute, Category) else one.attribute.extent()}"
-            for one in made.columns
-        ]
+        said = [f"{one.name} {one.reading.words} {extent(one.attribute)}" for one in made.columns]
         print(f"adult whole, epsilon {epsilon}, run {run}: {'; '.join(said)}")
     print(f"  {(time.process_time() - begun) / RUNS:.2f} CPU-s a run", flush=True)
 

@@ -60,8 +60,9 @@ class Reading:
         return cells
 
 
-NUMBERS = tuple(Reading("number", marks, 20 - bool(marks)) for marks in NUMBER_MARKS)
-DATES = tuple(Reading("date", {"format": form} if form else {}, 20 - bool(form)) for form in DATE_FORMATS)
+NUMBERS = tuple(Reading("number", marks, 16 if marks else 20) for marks in NUMBER_MARKS)
+DATES = tuple(Reading("date", {"format": form} if form else {}, 16 if form else 20) for form in DATE_FORMATS)
+"""Marks and formats also read what is written without them, so they weigh less."""
 TRUTH, TEXT = Reading("truth value"), Reading("text", {}, 10)
 """Text is selected unless half of the rows are read as something narrower."""
 EVERY = (*NUMBERS, *DATES, TRUTH, TEXT)

@@ -22,6 +22,7 @@ from dpcube.core.arrays import Ints
 from dpcube.core.candidates import ReadRows
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.domain import Attribute, Category
+from dpcube.core.domain.grammar import UNKNOWN
 from dpcube.core.domain.written import typed
 from dpcube.core.errors import DomainError
 from dpcube.core.exact import SparseRows
@@ -31,7 +32,7 @@ from dpcube.core.seal import sealed
 from dpcube.core.sources import Rows
 from dpcube.core.sparse_histogram import EmptyCells, ExactTexts, Shown, SparseHistogram, ignored_rows
 from dpcube.core.text_code import NULL, TextCode
-from dpcube.curator.bounds import FALSE_CELLS, date_attribute, found_span, least_count, number_attribute
+from dpcube.curator.bounds import ENDS, FALSE_CELLS, date_attribute, found_span, least_count, number_attribute
 from dpcube.curator.column_readings import (
     TEXT,
     TRUTH,
@@ -51,7 +52,7 @@ FINE_UNITS = BUDGET_UNITS - FRACTION_UNITS - COARSE_UNITS
 DATE_UNITS = BUDGET_UNITS // 2
 UNLISTED = (NULL, "(null)", "(unknown)")
 FEW_FRACTIONS = 50
-"""A column is of whole numbers unless more than one in so many of its rows has a fraction."""
+"""A column is of whole numbers unless more than one in so many of its rows has a fraction, and more than the noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,8 @@ def _numbers(column: PrivateColumn, counter: NoisyCounter, axis: int, reading: R
     span = found_span(grid, coarse, fine, (COARSE_UNITS * unit, FINE_UNITS * unit))
     if span is None:
         return None
-    whole = not reading.options and bool(fractions[1] * FEW_FRACTIONS <= max(int(fractions.sum()), 0))
+    noise = ENDS / float(FRACTION_UNITS * unit)
+    whole = not reading.options and bool(fractions[1] <= max(fractions.sum() / FEW_FRACTIONS, noise))
     own = _own_cells(coarse[len(grid.prior) :], declared, ("null", "unknown", "nan"), COARSE_UNITS * unit)
     return _valid(number_attribute, column.name, grid, span, reading, whole=whole, own=own)
 
@@ -181,12 +183,13 @@ def _own_cells(noisy: Ints, declared: Attribute, kinds: Sequence[str], epsilon: 
 def _category(name: str, reading: Reading, shown: Sequence[Shown], *, declared: bool) -> Learnt:
     """Return a category of the values that were found; what else there is goes to the cell "(unknown)".
 
-    Values that a domain file could not show are left out: those with control characters, and the labels of cells. So
-    is a value that denotes the same number or boolean as a more frequent one, unless the types of columns are declared.
+    Values that a domain file should not list are left out: those with control characters, those that stand for bytes
+    that are no text, and the labels of cells. So is a value that denotes the same number or boolean as a more frequent
+    one, unless the types of columns are declared.
     """
     values: dict[object, Shown] = {}
     for one in shown:
-        if one.text.isprintable() and one.text not in UNLISTED:
+        if one.text.isprintable() and UNKNOWN not in one.text and one.text not in UNLISTED:
             values.setdefault(one.text if declared else typed(one.text) or one.text, one)
     null = "cell" if any(one.text == NULL for one in shown) else "drop"
     listed = [one.text for one in values.values()]

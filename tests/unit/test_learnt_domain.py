@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.sources import open_rows
 from dpcube.core.text_code import TextCode
 from dpcube.curator import LearntDomain, explain_learning, learn_domain, publish
+from dpcube.curator.bounds import Span, date_attribute, number_attribute
+from dpcube.curator.column_readings import DATES, NUMBERS, date_grid, number_grid
 from dpcube.curator.learnt_columns import Learnt, counted_column, learn_column
 from dpcube.testing import SeededNoise
 
@@ -48,11 +51,17 @@ def learn(source: Any = VISITS, **more: Any) -> LearntDomain:
     return learn_domain(source, **{"epsilon": "3", "ledger": None, **more})
 
 
+@cache
+def learnt_visits() -> LearntDomain:
+    return learn()
+
+
 # What is found.
 
 
+@pytest.mark.slow
 def test_every_kind_of_column_is_read_and_bounded() -> None:
-    made = learn().domain
+    made = learnt_visits().domain
     assert made is not None
     age, pay, job, day, smoker, comma = made.attributes
     assert isinstance(age, Integer)
@@ -69,7 +78,7 @@ def test_every_kind_of_column_is_read_and_bounded() -> None:
     assert smoker.values == ("false", "true")
     assert isinstance(comma, Float)
     assert comma.decimal == ","
-    assert Domain.loads(learn().text).names == made.names
+    assert Domain.loads(learnt_visits().text) == made
 
 
 @pytest.mark.parametrize("values", [[], pa.array([None] * 900, pa.int64()), pa.array([None] * 900, pa.string())])
@@ -96,6 +105,7 @@ def test_a_column_of_lists_and_one_of_bytes_do_not_fail() -> None:
     )
 
 
+@pytest.mark.slow
 def test_3000_categories_and_a_million_texts() -> None:
     """At epsilon 1 every value of 100 rows is found; of values that one row has, none leaves the engine."""
     found = of_column([f"code {i % 3000}" for i in range(300_000)], "2").attribute
@@ -313,7 +323,7 @@ def test_another_ledger_or_none_or_an_open_charge_does_not_confirm(table: Path, 
 
 
 def test_a_charge_of_a_release_does_not_confirm(table: Path, tmp_path: Path) -> None:
-    domain = learn().domain
+    domain = learnt_visits().domain
     assert domain is not None
     other = Ledger.create(tmp_path / "other.ledger", total=Fraction(3))
     other.complete(other.charge(Fraction(1), strategy="adaptive", domain=""), stamp_digest(domain.learnt))
@@ -353,3 +363,30 @@ def test_a_value_of_as_many_rows_as_explained_is_found_nine_times_in_ten() -> No
     share = float((rows + noise >= threshold(20, epsilon)).mean())
     assert 0.9 <= share < 0.93
     assert float((rows - 1 + noise >= threshold(20, epsilon)).mean()) < 0.905
+
+
+def test_any_bounds_make_an_attribute() -> None:
+    """What noise may find is anything: no span of the grid makes a run fail after its charge."""
+    grid, drawn = number_grid(), np.random.default_rng(11)
+    cells = len(grid.edges) - 1
+    spans = [
+        (first, last)
+        for first in (0, 219, 220, cells - 1)
+        for last in (first, 219, 220, 300, cells - 1)
+        if first <= last
+    ]
+    spans += [tuple(np.sort(drawn.integers(0, cells, 2)).tolist()) for _ in range(400)]
+    own: dict[str, Any] = {"null": "cell", "nan": "drop", "unknown": "drop"}
+    for first, last in spans:
+        for median in (first, last):
+            inside = grid.edges[first : last + 2]
+            span = Span(first, last, median, float(min(inside[inside > 0], default=inside[-1])))
+            for whole in (False, True):
+                made = number_attribute("x", grid, span, NUMBERS[0], whole=whole, own=own)
+                assert 1 <= made.bins <= 500
+                edges = made.bin_edges()
+                assert edges[-1] >= grid.edges[last] or whole
+                assert len(Domain.loads(Domain(made).dumps()).attributes) == 1
+    days = date_grid()
+    for first, last in [(0, 0), (0, 9599), *(tuple(np.sort(drawn.integers(0, 9600, 2)).tolist()) for _ in range(50))]:
+        assert date_attribute("x", days, Span(first, last, first, 0), DATES[0], own={}).bins <= 801

@@ -81,7 +81,9 @@ def number_attribute(
         return kind(name, edges=_whole_edges(edges) if whole else tuple(edges), **options)
     if whole:
         first, end = math.ceil(low), max(math.ceil(high), math.ceil(low) + 1)
-        return Integer(name, first, end - 1, width=int(round_width((end - first) / WANTED_BINS, whole=True)), **options)
+        return Integer(
+            name, first, end - 1, width=int(float(round_width((end - first) / WANTED_BINS, whole=True))), **options
+        )
     width = float(round_width((high - low) / WANTED_BINS, whole=False))
     if width * WANTED_BINS > 2 * (high - low):  # narrower than a millionth: the grid's own cells
         return Float(name, edges=tuple(grid.edges[span.first : span.last + 2].tolist()), **options)

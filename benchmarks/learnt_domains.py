@@ -8,6 +8,7 @@ the bundled table whole. Each line is of RUNS runs, with standard errors.
 
 import sys
 import time
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -28,7 +29,7 @@ RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 ADULT = Path(dpcube.__file__).parent / "datasets" / "adult" / "adult.parquet"
 
 
-def mean(values: list[float]) -> str:
+def mean(values: Sequence[float]) -> str:
     """Return a mean and its standard error."""
     return f"{np.mean(values):.4g} ± {np.std(values, ddof=1) / len(values) ** 0.5:.2g}"
 

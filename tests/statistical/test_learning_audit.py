@@ -15,6 +15,7 @@ import pytest
 from auditor import INFINITE, Said, draws, loss
 from checks import Values
 
+from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.gate import Gate
 from dpcube.core.noise import Noise
 from dpcube.core.sources import open_rows
@@ -76,8 +77,8 @@ def less_noise(values: Any, noise: Noise) -> Said:
 def fine_cells_unpaid(values: Any, noise: Noise) -> Said:
     """The fine counts have the noise of the whole epsilon, as if the coarse ones cost nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learnt_columns, "COARSE_UNITS", learnt_columns.BUDGET_UNITS // 2)
-        patch.setattr(learnt_columns, "DATE_UNITS", learnt_columns.BUDGET_UNITS * 2 // 3)
+        patch.setattr(learnt_columns, "COARSE_UNITS", BUDGET_UNITS // 2)
+        patch.setattr(learnt_columns, "DATE_UNITS", BUDGET_UNITS * 2 // 3)
         patch.setattr("dpcube.core.budget.CellBudget.charge_all", lambda *_: None)
         return learning(values, noise)
 

@@ -35,7 +35,7 @@ from dpcube.core.sources import CsvDialect, Rows, open_rows
 from dpcube.core.sources.open import pinned
 from dpcube.core.text_code import MAX_OCTETS, TextCode
 from dpcube.curator.account import LedgerAccount
-from dpcube.curator.column_readings import readings_of
+from dpcube.curator.column_readings import date_grid, number_grid, readings_of
 from dpcube.curator.guess import by_name
 from dpcube.curator.learnt_columns import Learnt, PrivateColumn, counted_column, learn_column
 from dpcube.curator.learnt_file import expectation, learnt_text
@@ -118,6 +118,7 @@ def learn_domain(
         _check_first(place, again=again)
     named = source if isinstance(source, str | PathLike) else None
     check_can_draw()
+    _prepare(codes.values())
     del source
     progress("counting the rows")
     counted = [counted_column(rows, name, share) for name in chosen]
@@ -207,6 +208,14 @@ def _check_first(place: Path, *, again: bool) -> None:
             f"{place} has a charge for learning a domain already; use its file, or learn once more with again (--again)"
         )
         raise InputError(msg)
+
+
+def _prepare(codes: Iterable[TextCode]) -> None:
+    """Compute what is computed once, so that reading a file of ours cannot fail after the charge."""
+    number_grid()
+    date_grid()
+    for code in codes:
+        code.codeword("any")
 
 
 @sealed

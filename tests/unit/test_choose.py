@@ -17,6 +17,7 @@ from dpcube.core.candidates import (
     BestSplit,
     Candidates,
     MedianCuts,
+    ReadRows,
     TableDistances,
 )
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
@@ -43,6 +44,7 @@ KINDS: list[Candidates] = [
     *(BestSplit(WHOLE, 2, (0, 1), criterion) for criterion in ("max", "gini", "information")),
     BestSplit(boxes_of(((0, 0, 0), (2, 1, 2)), REST), 2, (0, 1)),
     TableDistances(SHAPE, ((0,), (1, 2)), (np.array([100, 100]), np.full((3, 4), 23)), ONE, ZERO),
+    ReadRows(SHAPE, (0, 2), (np.array([True, False]), np.array([True, True, False, False])), (3, 2)),
 ]
 
 

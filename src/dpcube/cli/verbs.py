@@ -25,7 +25,7 @@ class Verb:
 SECTIONS: dict[str, tuple[Verb, ...]] = {
     "Try it": (Verb("demo", "curator.demo:demo", "demo"),),
     "Own a table": (
-        Verb("domain", "curator.release:domain", "domain TABLE -o D.toml", "then edit D.toml"),
+        Verb("domain", "curator.domain:domain", "domain TABLE -o D.toml", "then edit D.toml"),
         Verb("check", "curator.check:check", "check TABLE --domain D.toml", "private, on your terminal only"),
         Verb("plan", "analyst.plan:plan", "plan D.toml --epsilon 0.5 --rows 10000"),
         Verb("release", "curator.release:release", "release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube"),

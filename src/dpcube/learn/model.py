@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 
 import numpy as np
-from scipy.special import expit
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.errors import QueryError
 from dpcube.learn.additive import Additive, Evidence, learn_additive
 from dpcube.learn.class_tables import MAX_FITTED_ROWS, ClassTables, evidence_of_class
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms, weights_by
+from dpcube.noise.special import logistic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,7 @@ class ClassModel:
 
     def probabilities(self, cells: Ints) -> Floats:
         """Return the probability of each class in each row of cells, shape (rows, classes)."""
-        return self._laid_out([expit(one.log_odds(cells)) for one in self.models], len(cells))
+        return self._laid_out([logistic(one.log_odds(cells)) for one in self.models], len(cells))
 
     def interval(self, cells: Ints, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return between what each probability lies, by the noise of the release and by chance: (rows, classes) both.
@@ -43,7 +43,7 @@ class ClassModel:
             raise QueryError(msg)
         reach = NormalDist().inv_cdf((1 + confidence) / 2)
         ends = [(one.log_odds(cells), reach * one.deviations(cells)) for one in self.models]
-        low, high = ([expit(middle + sign * width) for middle, width in ends] for sign in (-1, 1))
+        low, high = ([logistic(middle + sign * width) for middle, width in ends] for sign in (-1, 1))
         if self.classes > 2:
             return np.stack(low, axis=1), np.stack(high, axis=1)
         if self.classes == 1:

@@ -2,6 +2,7 @@
 
 law      one value and sums of values: variance, probabilities, quantiles
 contour  numerical integration behind sums
+special  the normal law, the chi-square tail, the logistic function
 """
 
 from dpcube.noise.law import DiscreteLaplace, noise_variances

@@ -69,6 +69,8 @@ def compare(  # one argument for each option
     TABLE is a public table with its --domain, or a .npy array of counts; without it and --shapes, the bundled table.
     It is not private: it uses exact counts, charges nothing, and refuses a table that has a ledger beside it.
     Methods that need the questions are given the random ranges. docs/research/compare.md has recorded runs.
+
+    Example: dpcube compare --shapes smooth --dims 2 --epsilon 1 --method adaptive,cells
     """
     from dpcube.research.comparison import NOT_PRIVATE_WORDS, comparison_rows
     from dpcube.research.comparison import compare as run_all

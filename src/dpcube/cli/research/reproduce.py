@@ -29,6 +29,8 @@ def reproduce(*, figure: tuple[str, ...], output: Path | None, draws: int | None
     """Make figures of the paper: give names of figures, of groups, or all; without names, list them.
 
     With --json the numbers and verdicts are printed, and files are written only if -o is given.
+
+    Example: dpcube reproduce theory -o figures
     """
     from dpcube.research.reproduce import DRAWS, figure_groups, make_figures, named_figures
 

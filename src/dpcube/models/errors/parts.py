@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcube.core.arrays import Bools, Floats, Ints
+from dpcube.noise.special import normal_quantile
 from dpcube.queries import Workload
 
 
@@ -51,15 +52,12 @@ def fixed_normals(count: int, number: int) -> Floats:
     >>> bool((first == again).all()), bool((first == other).any())
     (True, False)
     """
-    from scipy.special import ndtri  # where it is needed: it takes longer to import than an answer
-
     place = np.arange(1, count + 1, dtype=np.uint64) + np.uint64(number << 40)
     bits = place * np.uint64(_STEP)
     for shift, factor in _MIXERS:
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     bits ^= bits >> np.uint64(31)
-    values: Floats = ndtri(((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
-    return values
+    return normal_quantile(((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
 
 
 POOLED_RANGES = 1000

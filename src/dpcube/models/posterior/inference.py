@@ -61,6 +61,7 @@ from dpcube.models.posterior.splits import (
     predicted_shares,
 )
 from dpcube.noise import noise_variances
+from dpcube.noise.special import chi_square_tail
 from dpcube.trees.tree import BoxTree
 
 
@@ -137,8 +138,6 @@ def moved_marginals(
     bias has the variance by which the two marginals are apart more than noise explains, and each value is moved by its
     part of that and of its noise together.
     """
-    from scipy.special import chdtri  # an estimate that was stored needs none
-
     leaves, moved = tree.leaves, marginals.copy()
     plain = add_marginals(tree.lower, tree.upper, leaves, linear, prefix, start)
     for axis, (base, extent) in enumerate(zip(start.tolist(), tree.shape, strict=True)):
@@ -146,7 +145,7 @@ def moved_marginals(
         noise = noise_along(tree.lower[leaves, axis], tree.upper[leaves, axis], variance[leaves], extent)
         apart = plain[of_axis] - marginals[of_axis]
         apart -= apart.mean()
-        if np.sum(apart**2 / noise) > chdtri(extent, RARELY_APART):
+        if chi_square_tail(float(np.sum(apart**2 / noise)), extent) < RARELY_APART:
             bias = max(float(np.mean(apart**2) - np.mean(noise)), 0.0)
             moved[of_axis] = np.maximum(marginals[of_axis] + bias / (bias + noise) * apart, 0.0)
     return moved
@@ -205,10 +204,8 @@ class EvenTable(NamedTuple):
     @property
     def _is_large_together(self) -> bool:
         """Whether squares of noise down to some level rarely add up to so much."""
-        from scipy.special import chdtri  # an estimate that was stored needs none
-
         sums, number = np.cumsum(np.bincount(self.levels, self.squares)), np.cumsum(np.bincount(self.levels))
-        return bool(np.any(sums > chdtri(number, RARE)))
+        return any(chi_square_tail(*down_to) < RARE for down_to in zip(sums.tolist(), number.tolist(), strict=True))
 
     @property
     def _is_large_alone(self) -> bool:

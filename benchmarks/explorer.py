@@ -29,7 +29,7 @@ import numpy as np
 from dpcube import Domain, Integer
 from dpcube.curator import publish
 from dpcube.datasets import adult_domain, adult_table
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.testing import SeededNoise
 from dpcube.web.explorer import explorer_page, packed_contents
 

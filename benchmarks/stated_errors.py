@@ -31,9 +31,8 @@ from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.release import Release
 from dpcube.release.periods import merged
-from dpcube.research.arrays import experiment
 from dpcube.research.processes import seed_of
-from dpcube.research.tables import classes, hills
+from dpcube.research.tables import classes, experiment, hills
 from dpcube.strategies import Cuboids
 from dpcube.testing import SeededNoise
 

@@ -2,6 +2,7 @@
 and a real browser, the Debian package `chromium`.
 """
 
+import gc
 import os
 import signal
 import warnings
@@ -23,6 +24,7 @@ settings.load_profile("dpcube")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a command that a script starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # or what tests start could not be interrupted
 ENGINES = ("spark", "postgres")
+gc.disable()  # until all tests are collected: what is imported stays, and going through it took a third of that time
 
 
 @pytest.hookimpl(trylast=True)
@@ -40,6 +42,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kinds[what_it_starts(item)].append(item)
     half = max((len(items) + 1) // 2 - len(kinds["engines"]), 0)
     items[:] = kinds["engines"] + kinds["others"][:half] + kinds["pages"] + kinds["others"][half:]
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from here on, without going through what was imported."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def what_it_starts(item: pytest.Item) -> str:

@@ -15,7 +15,7 @@ from dpcube.models.posterior import PosteriorEstimate
 from dpcube.queries import Workload
 from dpcube.release import Release
 from dpcube.release.answer import Answers
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.strategies import adaptive
 from dpcube.testing import SeededNoise
 from dpcube.trees.tree import BoxTree

@@ -38,7 +38,7 @@ from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import WorkloadModel
 from dpcube.release.explain import _tables_alike, account
 from dpcube.release.periods import _stacked_tree
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.strategies import Adaptive
 from dpcube.testing import SeededNoise
 from dpcube.trees.halving import halve

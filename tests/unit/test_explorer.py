@@ -18,7 +18,7 @@ from dpcube.cli import commands
 from dpcube.core.errors import QueryError
 from dpcube.models.boxes import BoxEstimate
 from dpcube.models.protocol import EstimateArrays
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.testing import SeededNoise
 from dpcube.web.explorer import explorer_page, inlined, packed_contents
 from dpcube.web.explorer.contents import packed, page_model

@@ -23,7 +23,7 @@ from dpcube.link.features import compared_text, written_texts
 from dpcube.link.program import matches
 from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession, prepare_session
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(Integer("year", 1950, 1999))

@@ -27,7 +27,7 @@ from dpcube.link.features import Side, feature_key, raw_features, side_features
 from dpcube.link.program import matches
 from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession, prepare_session
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.testing import SeededNoise, SilentNoise
 
 DOMAIN = Domain(

@@ -28,7 +28,7 @@ from dpcube.link.linking import LinkResult, check_new_result, link_records, writ
 from dpcube.link.program import Program, matches
 from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession, prepare_session
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(Integer("year", 1950, 1999))

@@ -14,7 +14,7 @@ from dpcube.core.sources import open_rows
 from dpcube.core.sources.open import counts_from_array
 from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
 from dpcube.models.marginals.components import subsets
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.strategies import Adaptive, Cuboids
 from dpcube.testing import SeededNoise
 

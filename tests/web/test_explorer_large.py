@@ -13,7 +13,7 @@ from test_explorer_page import ends, shown, told
 
 from chromium import Browser, Page
 from dpcube import Domain, Integer, Release
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.testing import SeededNoise
 from dpcube.web.explorer.server import page_questions
 

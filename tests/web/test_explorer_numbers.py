@@ -18,7 +18,7 @@ from chromium import Browser, Page
 from dpcube import Answer, Domain, Release
 from dpcube.models.errors.biases import Biases
 from dpcube.models.posterior import PosteriorEstimate
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.testing import SeededNoise
 from dpcube.web.explorer import explorer_page, packed_contents
 from dpcube.web.explorer.contents import PageModel, page_model

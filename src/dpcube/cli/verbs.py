@@ -54,7 +54,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb("coverage", "research.coverage:coverage", "coverage"),
         Verb("compare", "research.compare:compare", "compare"),
         Verb("reproduce", "research.reproduce:reproduce", "reproduce theory"),
-        Verb("compile", "curator.compile:compile_verb"),
+        Verb("compile", "curator.demo:compile_verb"),
     ),
 }
 """Commands by section of the overview."""

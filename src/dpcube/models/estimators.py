@@ -14,18 +14,16 @@ v1/(v2 + n v1) when each count is weighted by its precision (paper's H+, spec 4.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 import numpy as np
 
 from dpcube.core.arrays import Floats
-from dpcube.core.boxes import MAX_LABELLED_CELLS, box_sums
+from dpcube.core.boxes import box_sums
 from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import QueryError
-from dpcube.measurements import BoxCounts, Marginal, Transcript
+from dpcube.measurements import BoxCounts, Transcript
 from dpcube.models.boxes import BoxEstimate, BoxPart
-from dpcube.models.cuboids.estimate import CuboidsEstimate, makes_a_small_model
-from dpcube.models.cuboids.first_tables import counts_every_attribute
+from dpcube.models.cuboids.estimate import CuboidsEstimate
 from dpcube.models.errors import NonUniformity, deviations_from_means
 from dpcube.models.fine_grid import GridEstimate
 from dpcube.models.least_squares_tree import LeastSquaresTree, consistent_totals, least_squares_totals
@@ -48,18 +46,31 @@ from dpcube.models.posterior import (
 )
 from dpcube.models.posterior.inference import UnseenInside
 from dpcube.models.protocol import Estimate
+from dpcube.models.requirements import (
+    NEEDS_BOXES,
+    NEEDS_CELLS,
+    NEEDS_FINE,
+    NEEDS_LEAVES,
+    NEEDS_MARGINALS,
+    NEEDS_OF_POSTERIOR,
+    NEEDS_ONES,
+    NEEDS_SMALL_MODEL,
+    Need,
+    Part,
+    boxes_of,
+    cells_of,
+    counted_slabs,
+    counts_leaves_only,
+    has_posterior,
+    leaves_nothing_unused,
+    leaves_what_chose_boxes,
+    measured_boxes,
+    states_everything,
+    states_of_consistent,
+    states_of_tree,
+    states_of_uniform,
+)
 from dpcube.trees.straight_cuts import straight_cuts
-from dpcube.trees.tree import BoxTree
-
-Part = Literal["noise", "nonuniformity"]
-"""A part of an error: that of the noise, and that of spreading boxes over their cells."""
-
-
-class Need(NamedTuple):
-    """Something that an estimator needs of a transcript, and what to say of a release without it."""
-
-    met: Callable[[Transcript], bool]
-    lacking: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,7 @@ def cells(transcript: Transcript) -> Estimate:
 
     With a count of the whole besides, or of each period of releases put together, it is least squares of both.
     """
-    measured, slabs = _cells_of(transcript), counted_slabs(transcript)
+    measured, slabs = cells_of(transcript), counted_slabs(transcript)
     if slabs is not None:
         return _reconciled("cells", transcript, _weighted_gain, slabs)
     return BoxEstimate(
@@ -104,7 +115,7 @@ def uniform(transcript: Transcript) -> Estimate:
 
     A count of the whole moves the boxes to itself, and makes the noise smaller than is stated, by up to that of sums.
     """
-    boxes = _measured_boxes(transcript)
+    boxes = measured_boxes(transcript)
     totals, variance = _leaf_counts(boxes, transcript)
     units = np.unique(boxes.units).tolist()
     alike = len(units) == 1 and np.array_equal(np.sort(boxes.node), boxes.tree.leaves)
@@ -118,9 +129,9 @@ def consistent(transcript: Transcript) -> Estimate:
     The stated noise variance is that of `uniform`: approximate here, because what is cut at zero depends on the noise.
     Where inner boxes were measured too, the law of the noise is unknown: NaN.
     """
-    boxes = _boxes_of(transcript)  # note P8
+    boxes = boxes_of(transcript)  # note P8
     _, leaf_variance = _leaf_counts(boxes, transcript)
-    if not _counts_leaves_only(transcript):
+    if not counts_leaves_only(transcript):
         leaf_variance = np.full_like(leaf_variance, np.nan)
     totals = consistent_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))[boxes.tree.leaves]
     return _evenly_spread("consistent", transcript, totals, leaf_variance)
@@ -140,7 +151,7 @@ def balanced(transcript: Transcript) -> Estimate:
     The tables are over one and two attributes, measured apart from the tree.
     """
     periods = transcript.shape[0] if transcript.layout == "periods" else 1
-    whole = whole_count(_boxes_of(transcript), transcript.epsilon_per_unit, periods=periods)
+    whole = whole_count(boxes_of(transcript), transcript.epsilon_per_unit, periods=periods)
     tables = _components(transcript)
     if whole is not None and tables is not None:
         if () not in tables.of_tree:
@@ -156,7 +167,7 @@ def balanced(transcript: Transcript) -> Estimate:
 def _components(transcript: Transcript) -> Components | None:
     """Return what tables measured apart and the sums of all cells say; None if there are neither."""
     tables = noisy_tables(transcript)
-    cells = noisy_cells(_boxes_of(transcript), transcript.epsilon_per_unit)
+    cells = noisy_cells(boxes_of(transcript), transcript.epsilon_per_unit)
     of_tables = Components.from_tables(transcript.shape, tables) if tables else None
     if cells is None or len(axes_of_several(transcript.shape)) < LEAST_AXES:
         return of_tables
@@ -165,7 +176,7 @@ def _components(transcript: Transcript) -> Components | None:
 
 
 def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> PosteriorEstimate:
-    boxes = _boxes_of(transcript)
+    boxes = boxes_of(transcript)
     cuts = straight_cuts(boxes.tree)
     assert cuts is not None  # as declared
     halved = cuts.tree is boxes.tree and boxes.tree.is_halved
@@ -183,15 +194,15 @@ def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> Pos
 
 def tree_least_squares(transcript: Transcript) -> Estimate:
     """Make the tree's counts add up by least squares, each weighted by its precision: linear, unbiased, then spread."""
-    boxes = _boxes_of(transcript)
+    boxes = boxes_of(transcript)
     found = least_squares_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))
-    posterior = (lambda: balanced(transcript)) if _has_posterior(transcript) else None
+    posterior = (lambda: balanced(transcript)) if has_posterior(transcript) else None
     return LeastSquaresTree("tree_least_squares", boxes.tree, *found, posterior=posterior)
 
 
 def grid(transcript: Transcript) -> Estimate:
     """Return totals of the boxes of a fine grid that add up, none below zero, spread evenly inside its leaves."""
-    boxes = _boxes_of(transcript)
+    boxes = boxes_of(transcript)
     return GridEstimate.from_boxes("grid", boxes, *boxes.by_node(transcript.epsilon_per_unit))
 
 
@@ -203,13 +214,13 @@ def cuboids(transcript: Transcript) -> Estimate:
 def least_squares(transcript: Transcript) -> Estimate:
     """Reconcile cells and boxes by the paper's unweighted least squares (H+)."""
     # note P7; note P11: the stated variance takes the boxes as given
-    boxes = _measured_boxes(transcript)
+    boxes = measured_boxes(transcript)
     return _reconciled("least_squares", transcript, lambda n, _v1, _v2: 1 / (n + 1), boxes)
 
 
 def weighted_least_squares(transcript: Transcript) -> Estimate:
     """Reconcile cells and boxes by least squares, each count weighted by its precision."""
-    return _reconciled("weighted_least_squares", transcript, _weighted_gain, _measured_boxes(transcript))
+    return _reconciled("weighted_least_squares", transcript, _weighted_gain, measured_boxes(transcript))
 
 
 def _weighted_gain(n: Floats, v1: float, v2: Floats) -> Floats:
@@ -224,7 +235,7 @@ def _reconciled(
     The noise of a query with s cells in a box is s kappa N2 + (1 - s kappa) sum_in N1 - s kappa sum_out N1, whose
     variance is v1 s + s^2 (kappa^2 (v2 + n v1) - 2 kappa v1).
     """
-    noisy = _cells_of(transcript).counts
+    noisy = cells_of(transcript).counts
     totals, v2 = _leaf_counts(boxes, transcript)
     leaves = boxes.tree.leaf_boxes
     n, v1 = leaves.sizes.astype(np.float64), transcript.cell_variance
@@ -242,7 +253,7 @@ def _reconciled(
 def _evenly_spread(
     name: str, transcript: Transcript, totals: Floats, variance: Floats, *, alpha: float | None = None
 ) -> Estimate:
-    boxes = _measured_boxes(transcript)
+    boxes = measured_boxes(transcript)
     part = BoxPart(boxes.tree, totals, variance / boxes.tree.leaf_boxes.sizes.astype(np.float64) ** 2)
     within = None
     if transcript.cells is not None:
@@ -266,161 +277,44 @@ def _to_whole(transcript: Transcript, totals: Floats, variances: Floats) -> Floa
     return np.asarray(totals + variances / (variances.sum() + whole.variance) * (whole.total - totals.sum()))
 
 
-def counted_slabs(transcript: Transcript) -> BoxCounts | None:
-    """Return the total that was drawn first as one box, or of releases put together those of the periods as boxes."""
-    shape, first = transcript.shape, transcript.measurements[0]
-    drawn_first = (0,) if transcript.layout == "periods" else ()
-    if not isinstance(first, Marginal) or first.axes != drawn_first or first is transcript.cells:
-        return None
-    lower, upper = np.zeros((1, len(shape)), np.int64), np.array([shape], np.int64)
-    if first.axes:
-        starts = np.zeros((shape[0], len(shape)), np.int64)
-        starts[:, 0] = np.arange(shape[0])
-        ends = np.tile(upper, (shape[0], 1))
-        ends[:, 0] = starts[:, 0] + 1
-        lower, upper = np.concatenate([lower, starts]), np.concatenate([upper, ends])
-    tree = BoxTree(shape, lower, upper, np.minimum(np.arange(len(lower)), 1) - 1)
-    counts = first.counts.reshape(-1)
-    return BoxCounts(tree, tree.leaves, counts, np.full(counts.size, first.units))
-
-
-def _cells_of(transcript: Transcript) -> Marginal:
-    assert transcript.cells is not None  # as declared
-    return transcript.cells
-
-
-def _boxes_of(transcript: Transcript) -> BoxCounts:
-    """Return the boxes that were counted, and counts of the whole apart from them as counts of the root."""
-    boxes = transcript.boxes_with_totals
-    assert boxes is not None  # as declared
-    return boxes
-
-
-def _measured_boxes(transcript: Transcript) -> BoxCounts:
-    """Return the boxes that the strategy counted."""
-    boxes = transcript.boxes
-    assert boxes is not None  # as declared
-    return boxes
-
-
-def _counts_every_leaf(transcript: Transcript) -> bool:
-    boxes = _boxes_of(transcript)
-    counted = np.zeros(len(boxes.tree), np.bool_)
-    counted[boxes.node] = True
-    return bool(counted[boxes.tree.leaves].all())
-
-
-def _counts_leaves_only(transcript: Transcript) -> bool:
-    boxes = _measured_boxes(transcript)
-    return bool(boxes.tree.is_leaf[boxes.node].all())
-
-
-def _states_everything(_: Transcript) -> frozenset[Part]:
-    return frozenset({"noise", "nonuniformity"})
-
-
-def _states_of_uniform(transcript: Transcript) -> frozenset[Part]:
-    """Noise; and the non-uniformity error if cells are evidence on it, or if no box has more than one cell."""
-    tree = _boxes_of(transcript).tree
-    tells = transcript.cells is not None or tree.sizes[tree.leaves].max() == 1
-    return frozenset({"noise", "nonuniformity"}) if tells else frozenset({"noise"})
-
-
-def _states_of_tree(transcript: Transcript) -> frozenset[Part]:
-    """Noise; and the non-uniformity error if a posterior states it, or if no box has more than one cell."""
-    tree = _boxes_of(transcript).tree
-    tells = _has_posterior(transcript) or tree.sizes[tree.leaves].max() == 1
-    return frozenset({"noise", "nonuniformity"}) if tells else frozenset({"noise"})
-
-
-def _states_of_consistent(transcript: Transcript) -> frozenset[Part]:
-    """As `uniform`, but for the noise where boxes inside one another were counted."""
-    return _states_of_uniform(transcript) - (frozenset() if _counts_leaves_only(transcript) else {"noise"})
-
-
-def _has_posterior(transcript: Transcript) -> bool:
-    return transcript.cells is None and all(need.met(transcript) for need in NEEDS_OF_POSTERIOR)
-
-
-def _leaves_nothing_unused(transcript: Transcript) -> bool:
-    return transcript.cells is None
-
-
-def _leaves_what_chose_boxes(transcript: Transcript) -> bool:
-    """Whether no cells were counted, or before the boxes, which may then have been selected by the noise of the cells.
-
-    Inside such boxes the same cells add little. Boxes that were counted first were not selected by cells, and spreading
-    them evenly would ignore the counts of their inside.
-    """
-    if transcript.cells is None or transcript.boxes is None:
-        return True
-    order = transcript.measurements
-    return order.index(transcript.cells) < order.index(transcript.boxes)
-
-
-NEEDS_CELLS = Need(lambda transcript: transcript.cells is not None, "has no counts of cells")
-NEEDS_BOXES = Need(lambda transcript: transcript.boxes is not None, "has no counts of boxes")
-NEEDS_LEAVES = Need(_counts_every_leaf, "did not count every leaf of its tree, so these have no counts to spread")
-NEEDS_CUTS = Need(
-    lambda transcript: straight_cuts(_boxes_of(transcript).tree) is not None,
-    "has boxes that straight cuts do not tell apart",
-)
-
-NEEDS_COARSE = Need(
-    lambda transcript: math.prod(transcript.shape) <= MAX_LABELLED_CELLS,
-    "is of a grid too fine for it: it would learn the sums of every value of each attribute",
-)
-NEEDS_FINE = Need(
-    lambda transcript: transcript.layout == "grid" and _boxes_of(transcript).tree.is_straight,
-    "is not one of a fine grid",
-)
-
-NEEDS_OF_POSTERIOR = (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_COARSE, NEEDS_CUTS)
-NEEDS_MARGINALS = Need(lambda transcript: transcript.is_wide, "has not marginals alone")
-NEEDS_ONES = Need(counts_every_attribute, "has not one table over each attribute beside others")
-NEEDS_SMALL_MODEL = Need(
-    makes_a_small_model,
-    "has marginals that form a junction tree of more than 2^20 cells",
-)
-
 ESTIMATORS = (
-    Estimator("grid", (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_FINE), _states_everything, grid, suits=_leaves_nothing_unused),
+    Estimator("grid", (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_FINE), states_everything, grid, suits=leaves_nothing_unused),
     Estimator(
         "balanced",
         NEEDS_OF_POSTERIOR,
-        _states_everything,
+        states_everything,
         balanced,
-        suits=_leaves_nothing_unused,
+        suits=leaves_nothing_unused,
     ),
     Estimator(
         "posterior",
         NEEDS_OF_POSTERIOR,
-        _states_everything,
+        states_everything,
         posterior,
-        suits=_leaves_nothing_unused,
+        suits=leaves_nothing_unused,
     ),
     Estimator(
         "consistent",
         (NEEDS_BOXES, NEEDS_LEAVES),
-        _states_of_consistent,
+        states_of_consistent,
         consistent,
-        suits=_leaves_what_chose_boxes,
+        suits=leaves_what_chose_boxes,
     ),
-    Estimator("uniform", (NEEDS_BOXES, NEEDS_LEAVES), _states_of_uniform, uniform, suits=_leaves_what_chose_boxes),
+    Estimator("uniform", (NEEDS_BOXES, NEEDS_LEAVES), states_of_uniform, uniform, suits=leaves_what_chose_boxes),
     Estimator(
         "tree_least_squares",
         (NEEDS_BOXES, NEEDS_LEAVES),
-        _states_of_tree,
+        states_of_tree,
         tree_least_squares,
         # it would leave cells unused, and is `uniform` where boxes inside one another were not counted
-        suits=lambda transcript: transcript.cells is None and not _counts_leaves_only(transcript),
+        suits=lambda transcript: transcript.cells is None and not counts_leaves_only(transcript),
     ),
     Estimator(
-        "weighted_least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, weighted_least_squares
+        "weighted_least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), states_everything, weighted_least_squares
     ),
-    Estimator("least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, least_squares),
-    Estimator("cells", (NEEDS_CELLS,), _states_everything, cells, suits=lambda transcript: transcript.groups is None),
-    Estimator("cuboids", (NEEDS_MARGINALS, NEEDS_ONES, NEEDS_SMALL_MODEL), _states_everything, cuboids),
+    Estimator("least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), states_everything, least_squares),
+    Estimator("cells", (NEEDS_CELLS,), states_everything, cells, suits=lambda transcript: transcript.groups is None),
+    Estimator("cuboids", (NEEDS_MARGINALS, NEEDS_ONES, NEEDS_SMALL_MODEL), states_everything, cuboids),
 )
 """Every estimator. Of those that state as much of their errors for a release, the first is its default."""
 

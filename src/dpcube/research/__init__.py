@@ -10,9 +10,15 @@ from dpcube.core.lazy import lazily
 if TYPE_CHECKING:
     from dpcube.models.metrics import Errors, errors, exact_answers
     from dpcube.queries.random_ranges import random_ranges
-    from dpcube.research.arrays import experiment, release_array
-    from dpcube.research.synthetic import Distances, SyntheticQuality, distances, synthetic_quality
-    from dpcube.research.workloads import prefixes, ranges_of_size
+    from dpcube.research.synthetic import (
+        Distances,
+        SyntheticQuality,
+        distances,
+        prefixes,
+        ranges_of_size,
+        synthetic_quality,
+    )
+    from dpcube.research.tables import experiment, release_array
     from dpcube.trees.growth import weighted_variance
 
 __all__ = [
@@ -33,9 +39,9 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("Errors", "errors", "exact_answers"), "models.metrics"),
-    **dict.fromkeys(("experiment", "release_array"), "research.arrays"),
+    **dict.fromkeys(("experiment", "release_array"), "research.tables"),
     **dict.fromkeys(("Distances", "SyntheticQuality", "distances", "synthetic_quality"), "research.synthetic"),
-    **dict.fromkeys(("prefixes", "ranges_of_size"), "research.workloads"),
+    **dict.fromkeys(("prefixes", "ranges_of_size"), "research.synthetic"),
     "random_ranges": "queries.random_ranges",
     "weighted_variance": "trees.growth",
 }

@@ -17,11 +17,10 @@ from scipy import stats
 
 from dpcube.core.arrays import Bools, Floats
 from dpcube.release.answer import Answers
-from dpcube.research.arrays import experiment
 from dpcube.research.natural_questions import Questions, bundled_questions, natural_questions
 from dpcube.research.processes import in_processes, seed_of
 from dpcube.research.ratios import CHANCE
-from dpcube.research.tables import PublicTable, coded_tables, demo_table, drawn_tables
+from dpcube.research.tables import PublicTable, coded_tables, demo_table, drawn_tables, experiment
 from dpcube.strategies import Strategy, strategy_of
 from dpcube.testing import SeededNoise
 

@@ -22,9 +22,9 @@ from dpcube.curator.publishing import count
 from dpcube.models.metrics import exact_answers
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
-from dpcube.research.arrays import experiment
 from dpcube.research.by_question import UNDER, Tally, worst_part
 from dpcube.research.processes import in_processes
+from dpcube.research.tables import experiment
 from dpcube.strategies import BY_NAME, Strategy, strategy_of
 from dpcube.testing import SeededNoise
 

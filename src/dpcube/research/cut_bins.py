@@ -19,7 +19,7 @@ from dpcube.curator.publishing import count
 from dpcube.queries import CountingQueries, query
 from dpcube.release.answer import Answers
 from dpcube.release.release import Release
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.strategies import BY_NAME
 from dpcube.testing import SeededNoise
 

@@ -15,7 +15,7 @@ from dpcube.models.metrics import absolute_errors
 from dpcube.plan import Prediction, plan
 from dpcube.plan.predict import rounded_rows
 from dpcube.plan.queries import QUERY_KINDS, workload_of
-from dpcube.research.arrays import release_array
+from dpcube.research.tables import release_array
 from dpcube.strategies import BY_NAME, strategy_of
 
 PLANNED_CUBES = (

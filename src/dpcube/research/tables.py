@@ -3,26 +3,71 @@
 Simulated tables are of random shapes and laws, or of named laws like the shapes of DPBench. A table of `drawn_tables`
 has 1 to 6 attributes, some of them ordered, 10 to 200,000 cells and 1,000 to 3,000,000 rows. The same seed and number
 give the same table, whatever else is drawn; so do a law, sides and a seed of `shape_shares`.
+
+`release_array` and `experiment` release arrays of exact counts with noise from a seed, for experiments on public data
+only: every release made by them is stamped "not private".
 """
 
 import math
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from dpcube import datasets
+from dpcube import __version__, datasets
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import Attribute, listing
 from dpcube.core.domain.category import Category
 from dpcube.core.domain.number import Integer
+from dpcube.core.epsilon import parse_epsilon
 from dpcube.core.errors import DpcubeError, InputError
+from dpcube.core.gate import Gate
+from dpcube.core.noise import Noise
+from dpcube.core.sources.open import counts_from_array
 from dpcube.curator.publishing import count
+from dpcube.measurements import Provenance
 from dpcube.queries import Workload
+from dpcube.release import Release
 from dpcube.research.processes import seed_of
+from dpcube.strategies import DEFAULT, Strategy, strategy_of
+from dpcube.testing import SeededNoise
+
+
+def release_array(
+    counts: ArrayLike,
+    *,
+    epsilon: str | float | Fraction,
+    strategy: str | Strategy = DEFAULT,
+    seed: int,
+    estimate: str = "auto",
+) -> NDArray[np.float64]:
+    """Return the estimated counts of a seeded release of an array of exact counts."""
+    return experiment(counts, epsilon=epsilon, strategy=strategy, noise=SeededNoise(seed)).cells(estimate)
+
+
+def experiment(
+    counts: ArrayLike,
+    *,
+    epsilon: str | float | Fraction,
+    strategy: str | Strategy = DEFAULT,
+    noise: Noise,
+    domain: Domain | None = None,
+) -> Release:
+    """Return the release of an array of exact counts under a given noise.
+
+    Without a domain its axes are ordered attributes of whole numbers; a strategy may depend on the domain.
+    """
+    array = np.asarray(counts)
+    domain = Domain.of_shape(array.shape) if domain is None else domain
+    chosen, amount = strategy_of(strategy, domain), parse_epsilon(epsilon)
+    gate = Gate(counts_from_array(array, domain), amount, noise=noise)
+    provenance = Provenance(chosen.name, amount, f"dpcube {__version__}", chosen.parameters(), private=False)
+    return Release(domain, chosen.run(gate), provenance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

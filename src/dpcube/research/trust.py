@@ -11,7 +11,7 @@ from dpcube.curator.publishing import count
 from dpcube.models.metrics import exact_answers
 from dpcube.plan.queries import QueryKind, workload_of
 from dpcube.release.trust import INTERVAL_KINDS
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.strategies import BY_NAME
 from dpcube.testing import SeededNoise
 

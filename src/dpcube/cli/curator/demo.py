@@ -1,4 +1,4 @@
-"""Command `demo`: releases the bundled census table, and compares answers with the truth."""
+"""Commands `demo`, to try dpcube out, and `compile`, to compile its loops ahead."""
 
 from pathlib import Path
 
@@ -55,3 +55,24 @@ def demo(*, epsilon: str, strategy: str | None, output: Path, as_json: bool) -> 
     click.echo(f"\nReport:  {shown.report_path}")
     question = shell_word("age >= 65 and income = '>50K'")
     click.echo(f"Ask it:  dpcube count {file_word(shown.release_path)} {question}")
+
+
+@click.command("compile", short_help="Compile numerical loops ahead of their first use.")
+@as_json
+def compile_verb(*, as_json: bool) -> None:
+    """Compile all numerical loops now instead of at their first use: run it once after installing.
+
+    It takes a minute or more, and a few seconds if everything is compiled already. The machine code is kept in the
+    package's own folder, or in the user's cache directory if that folder is not writable.
+
+    Example: dpcube compile
+    """
+    from dpcube.ahead import compile_ahead
+
+    stage("compiling")
+    made = compile_ahead()
+    stages_done()
+    if as_json:
+        print_json({"compiled": made})
+    else:
+        click.echo(f"compiled {made:,} loops" if made else "nothing was left to compile")

@@ -14,7 +14,7 @@ import numpy as np
 from dpcube.core.arrays import Floats
 
 ENOUGH_DESCENT, ENOUGH_FLATTENING = 1e-4, 0.9
-MOST_TRIALS = 40
+MAX_TRIALS = 40
 """Lengths tried along one direction: beyond them the function is flat to within rounding."""
 
 Function = Callable[[Floats], tuple[float, Floats]]
@@ -70,7 +70,7 @@ def _searched(
     """Return a place along a direction that satisfies Wolfe's conditions, its value and its gradient; None if none."""
     descent = float(slope @ direction)
     low, high = 0.0, math.inf
-    for _ in range(MOST_TRIALS):
+    for _ in range(MAX_TRIALS):
         reached = place + length * direction
         there, slope_there = function(reached)
         along = float(slope_there @ direction)

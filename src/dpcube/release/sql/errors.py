@@ -12,46 +12,38 @@ ratio, and its error is unknown. This is Fieller's interval with the correlation
 bins, or its values are known by bins, the ratio lies between those of the ends of the aggregates' intervals, each of
 which misses with its part of the chance (union bound).
 
-*Quantiles.* The q-quantile is the first value v up to which there are q of all rows: the first at which
-
-    L(v) = (1 - q) * (rows up to v) - q * (rows above v)
-
-is not below 0. L is a sum over rows, so its error is stated as that of any sum. The interval is Woodruff's: it holds
-every v at which 0 is not ruled out, from the first v with L(v) + h(v) >= -1 to the first with L(v) - h(v) >= 1, with h
-the half width of the error of L(v). Only the tests at the true quantile and just before it need hold, each on one side,
-so the confidence is that of one interval. The one row covers the ways in which a quantile between two rows is defined.
-Rows may lie anywhere in a bin, so the ends are those of bins. L rises with v but for cells that are estimated below 0,
-so v is found by bisection. The standard error is by the delta method: that of L at the estimate, over the rows to a
-unit inside the interval.
+*Quantiles* are in `quantile_errors.py`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcube.core.arrays import Bools, Floats, Places
-from dpcube.core.domain import Attribute
+from dpcube.core.arrays import Floats
 from dpcube.release.answer import Answers, CutAnswers
 from dpcube.release.sql.aggregates import QUANTILE, Aggregate, ErrorColumn
-from dpcube.release.sql.linear_errors import TooManyProductsError, answers_of
+from dpcube.release.sql.linear_errors import (
+    DISPERSIONS,
+    TooManyProductsError,
+    answers_of,
+    bound_of,
+    cut_column,
+    entering_rows,
+    functional,
+    modelled_column,
+)
+from dpcube.release.sql.quantile_errors import quantile_errors
 from dpcube.release.sql.relation import (
     Entering,
     Relation,
-    ResultCells,
     cells_of_results,
     extremes,
     farthest_values,
     words,
 )
-
-DISPERSIONS = ("var", "stddev")
-"""Prefixes of the names of variances and standard deviations."""
-BETWEEN_TWO_ROWS = 1.0
-"""Rows by which definitions of a quantile between two rows differ."""
 
 
 def column_errors(
@@ -69,7 +61,7 @@ def column_errors(
         found = (
             _ratio_errors(relation, column, inputs, confidence=confidence)
             if aggregate is None
-            else _quantile_errors(relation, *inputs[0], of=aggregate, confidence=confidence)
+            else quantile_errors(relation, *inputs[0], of=aggregate, confidence=confidence)
         )
     except TooManyProductsError:
         found = dict.fromkeys(("stderr", "nonuniformity", "low", "high"), pa.array(np.full(len(inputs[0][0]), np.nan)))
@@ -81,7 +73,7 @@ def _aggregate_errors(
 ) -> dict[str, pa.Array]:
     """Return the error columns of one count, sum, average or dispersion; null where the value is null."""
     value = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    entering = _entering_rows(value, parts)
+    entering = entering_rows(value, parts)
     answers = answers_of(relation, value, functional(relation, value, entering, of.kind), of.kind)
     may_be_cut = bool(of.named) or relation.cuts_bins
     if may_be_cut:
@@ -91,17 +83,7 @@ def _aggregate_errors(
     found = {"stderr": answers.stderrs, "nonuniformity": answers.nonuniformities, "low": low, "high": high}
     made = {name: pa.array(column, mask=np.isnan(value), from_pandas=False) for name, column in found.items()}
     cut = answers.cut_words() if may_be_cut else []
-    return made | _modelled_column(answers, np.isnan(value)) | _cut_column(cut, np.isnan(value))
-
-
-def _modelled_column(answers: Answers, mask: Bools) -> dict[str, pa.Array]:
-    """Return which results are modelled; null where `mask` is, nothing if the estimate is no model."""
-    return {} if answers.modelled is None else {"modelled": pa.array(answers.modelled, mask=mask)}
-
-
-def _cut_column(cut: list[str], mask: Bools) -> dict[str, pa.Array]:
-    """Return the text on the bins that each result cuts, null where `mask` is; nothing if none can be cut."""
-    return {"cut": pa.array(cut, pa.string(), mask=mask)} if cut else {}
+    return made | modelled_column(answers, np.isnan(value)) | cut_column(cut, np.isnan(value))
 
 
 def _scaled(found: dict[str, pa.Array], column: ErrorColumn) -> dict[str, pa.Array]:
@@ -114,48 +96,6 @@ def _scaled(found: dict[str, pa.Array], column: ErrorColumn) -> dict[str, pa.Arr
     ends = {"low": found[low], "high": found[high]}
     made |= {name: pc.add(pc.multiply(end, scale), offset) for name, end in ends.items()}
     return found | made
-
-
-def _entering_rows(value: Floats, parts: pa.Array) -> Entering:
-    """Return the rows that enter each result that is not null."""
-    lengths, content = parts.value_lengths().fill_null(0).to_numpy(), parts.flatten()
-    result = np.repeat(np.arange(len(value)), lengths)
-    columns = (
-        content.field(name).cast(pa.float64()).to_numpy(zero_copy_only=False) for name in ("f", "low", "high", "even")
-    )
-    row = content.field("i").to_numpy(zero_copy_only=False).astype(np.intp)
-    return Entering(result, row, *columns).kept(~np.isnan(value[result]))
-
-
-def functional(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
-    """Return the linear functional whose error is that of the results: their linearisation (delta method)."""
-    if kind.startswith(DISPERSIONS):
-        return _of_dispersion(relation, value, entering, kind)
-    if kind != "avg":
-        return entering
-    result = entering.result
-    total = np.bincount(result, relation.weights[entering.row], minlength=len(value))[result]
-    return entering._replace(factor=(entering.factor - value[result]) / total, even=entering.even / total)
-
-
-def _of_dispersion(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
-    """Return the linearisation of a variance or a standard deviation.
-
-    A row moves a variance by ((x - mean)^2 - variance) / N, or N / (N - 1) times that with N - 1 in the denominator.
-    """
-    result, weight, many = entering.result, relation.weights[entering.row], len(value)
-
-    def mean(of: Floats) -> Floats:
-        return (np.bincount(result, weight * of, minlength=many) / total)[result]
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        total = np.bincount(result, weight, minlength=many)
-        squares = (entering.factor - mean(entering.factor)) ** 2
-        under = total - (0 if kind.endswith("_pop") else 1)
-        factor = (squares - mean(squares)) / under[result]
-        if kind.startswith("stddev"):
-            factor /= 2 * value[result]
-    return entering._replace(factor=factor, even=np.zeros_like(factor))
 
 
 def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Aggregate) -> Answers:
@@ -176,29 +116,10 @@ def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Agg
         return replace(answers, cuts=CutAnswers(at, unknown, unknown, said))
     settled = partial if of.kind == "avg" else np.zeros(results, np.bool_)
     least, most = (
-        _bound(relation, cells, extreme, np.where(settled, farthest, np.nan), of.kind).take(at)
+        bound_of(relation, cells, extreme, np.where(settled, farthest, np.nan), of.kind).take(at)
         for extreme, farthest in zip((low, high), farthest_values(entering, results), strict=True)
     )
     return replace(answers, cuts=CutAnswers(at, least, most, said))
-
-
-def _bound(relation: Relation, cells: ResultCells, extreme: Floats, settled: Floats, kind: str) -> Answers:
-    """Return one bound on the results, given the extreme coefficient of each cell.
-
-    An average that cuts bins has an unknown sum and an unknown number of rows. It lies between its least and its
-    greatest value, so that is given as `settled`.
-    """
-    (cell, row), results = cells.siblings(), len(settled)
-    factor, nothing = extreme[cell], np.zeros(len(cell))
-    entering = Entering(cells.result[cell], row, factor, factor, factor, nothing)
-    entering = entering.kept(np.isnan(settled)[entering.result])
-    weight = relation.weights[entering.row]
-    value: Floats = np.bincount(entering.result, weight * entering.factor, minlength=results).astype(np.float64)
-    if kind == "avg":
-        total = np.bincount(entering.result, weight, minlength=results)
-        value = np.divide(value, total, out=np.full(results, np.nan), where=total != 0)
-    value = np.where(np.isnan(settled), value, settled)
-    return answers_of(relation, value, functional(relation, value, entering, kind), kind)
 
 
 class _Term(NamedTuple):
@@ -217,7 +138,7 @@ class _Term(NamedTuple):
     def entering(self, relation: Relation) -> Entering:
         """Return the linearisation of the term."""
         value = self.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        found = functional(relation, value, _entering_rows(value, self.parts), self.of.kind)
+        found = functional(relation, value, entering_rows(value, self.parts), self.of.kind)
         return _times(found, np.full(len(value), self.times))
 
 
@@ -240,7 +161,7 @@ def _ratio_errors(
     cut = _widen_where_cut(relation, terms, of, made, confidence)
     masked = np.isnan(over + under)
     columns = {name: pa.array(column, mask=masked, from_pandas=False) for name, column in made.items()}
-    return columns | _modelled_column(answers, masked) | _cut_column(cut, masked)
+    return columns | modelled_column(answers, masked) | cut_column(cut, masked)
 
 
 def _spread(
@@ -309,140 +230,3 @@ def _joined(lines: list[Entering]) -> Entering:
 def _finite(entering: Entering) -> Entering:
     """Return the functionals without the rows of results that have no finite ratio."""
     return entering.kept(np.isfinite(entering.factor))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _SortedValues:
-    """The distinct values of each group in ascending order; `rank` is that of each row's value, from 0.
-
-    `first`, shape (groups,), is the place of a group's first value in `low` and `high`, the ends of all values' bins;
-    `number`, shape (groups,), how many values it has.
-    """
-
-    entering: Entering
-    rank: Places
-    first: Places
-    number: Places
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def from_rows(cls, entering: Entering, groups: int) -> "_SortedValues":
-        result, row, factor, low, high, even = entering
-        order = np.lexsort((high, low, result))
-        entering = Entering(result[order], row[order], factor[order], low[order], high[order], even[order])
-        keys = (entering.result, entering.low, entering.high)
-        is_new = np.logical_or.reduce([np.append(True, key[1:] != key[:-1])[: len(key)] for key in keys])
-        starts = np.flatnonzero(is_new)
-        number = np.bincount(entering.result[starts], minlength=groups)
-        first = np.cumsum(number) - number
-        rank = np.cumsum(is_new) - 1 - first[entering.result]
-        return cls(entering, rank, first, number, entering.low[starts], entering.high[starts])
-
-    def line(self, at: Places, groups: Bools, share: float) -> Entering:
-        """Return the functional L of some groups, at one value of each."""
-        some = groups[self.entering.result]
-        entering = self.entering.kept(some)
-        factor = np.where(self.rank[some] <= at[entering.result], 1.0, 0.0) - share
-        return entering._replace(factor=factor, low=factor, high=factor, even=np.zeros_like(factor))
-
-    def first_where(self, holds: Callable[[Places, Bools], Bools]) -> Places:
-        """Return the rank of the first value of each group at which a condition holds, the last if it never does.
-
-        `holds` takes the rank of one value of each group, and which groups to evaluate.
-        """
-        low, high = np.zeros_like(self.number), np.maximum(self.number - 1, 0)
-        while (open_ := low < high).any():
-            middle = (low + high) // 2
-            held = holds(middle, open_)
-            low, high = np.where(open_ & ~held, middle + 1, low), np.where(open_ & held, middle, high)
-        return low
-
-    def rows(self, weights: Floats, start: Places, end: Places) -> Floats:
-        """Return the estimated rows of each group from one value to another, both included."""
-        result = self.entering.result
-        inside = (self.rank >= start[result]) & (self.rank <= end[result])
-        found: Floats = np.bincount(
-            result[inside], weights[self.entering.row[inside]], minlength=len(self.number)
-        ).astype(np.float64)
-        return found
-
-
-def _quantile_errors(
-    relation: Relation, values: pa.Array, parts: pa.Array, *, of: Aggregate, confidence: float
-) -> dict[str, pa.Array]:
-    """Return the error columns of a quantile, null where it is null."""
-    attribute, groups = relation.domain.attributes[of.axis], len(values)
-    value = attribute.places_of(values.to_pylist())
-    sorted_values = _SortedValues.from_rows(_entering_rows(value, parts), groups)
-    if not len(sorted_values.low):
-        sorted_values = _SortedValues(
-            sorted_values.entering,
-            sorted_values.rank,
-            sorted_values.first,
-            sorted_values.number,
-            np.zeros(1),
-            np.zeros(1),
-        )
-
-    def line(at: Places, some: Bools, side: int) -> Answers:
-        return _line(relation, sorted_values.line(at, some, of.share), groups, side)
-
-    def not_below(at: Places, some: Bools) -> Bools:
-        found = line(at, some, 1)
-        return np.asarray(found.values + found.half_width(confidence) >= -BETWEEN_TWO_ROWS)
-
-    def above(at: Places, some: Bools) -> Bools:
-        found = line(at, some, -1)
-        return np.asarray(found.values - found.half_width(confidence) >= BETWEEN_TWO_ROWS)
-
-    first, last = sorted_values.first_where(not_below), sorted_values.first_where(above)
-    last = np.maximum(first, last)
-    middle = sorted_values.first_where(lambda at, some: line(at, some, 0).values >= 0)
-    at_middle = line(middle, np.ones(groups, np.bool_), 0)
-    place = (
-        np.minimum(sorted_values.first + first, len(sorted_values.low) - 1),
-        np.minimum(sorted_values.first + last, len(sorted_values.low) - 1),
-    )
-    low, high = np.fmin(sorted_values.low[place[0]], value), np.fmax(sorted_values.high[place[1]], value)
-    rows = sorted_values.rows(relation.weights, first, last)
-    unit = np.where((rows > 0) & attribute.has_distances, high - low + attribute.step, np.nan) / np.where(
-        rows > 0, rows, 1.0
-    )
-    mask = np.isnan(value)
-    made = {
-        "stderr": pa.array(at_middle.stderrs * unit, mask=mask, from_pandas=False),
-        "nonuniformity": pa.array(at_middle.nonuniformities * unit, mask=mask, from_pandas=False),
-        "low": _typed(attribute, low, mask),
-        "high": _typed(attribute, high, mask),
-    }
-    said = _words(relation, sorted_values.entering, attribute, groups)
-    return made | _modelled_column(at_middle, mask) | _cut_column(said if any(said) else [], mask)
-
-
-def _line(relation: Relation, entering: Entering, groups: int, side: int) -> Answers:
-    """Return L with its error: as estimated (0), or its lower (-1) or upper (1) bound where bins are cut."""
-    weights = relation.weights[entering.row]
-    if side and relation.cuts_bins:
-        cells = cells_of_results(relation, entering)
-        extreme = extremes(entering, cells)[0 if side < 0 else 1]
-        return _bound(relation, cells, extreme, np.full(groups, np.nan), "sum")
-    value = np.bincount(entering.result, weights * entering.factor, minlength=groups).astype(np.float64)
-    return answers_of(relation, value, entering, "sum")
-
-
-def _words(relation: Relation, entering: Entering, attribute: Attribute, groups: int) -> list[str]:
-    """Return the text on the bins that each group cuts, and on values that are known by bins."""
-    by_bins = f"{attribute.name} known by bins" if attribute.has_wide_bins else ""
-    if not relation.cuts_bins:
-        return [by_bins] * groups
-    cut = words(relation, entering, cells_of_results(relation, entering), groups)
-    return ["; ".join(filter(None, (one, by_bins))) for one in cut]
-
-
-def _typed(attribute: Attribute, places: Floats, mask: Bools) -> pa.Array:
-    """Return numbers as values of the attribute: the inverse of `Attribute.places_of`."""
-    if attribute.is_numeric:  # between whole numbers too
-        return pa.array(places, mask=mask, from_pandas=False)
-    values = attribute.values_at(np.where(mask, 0, places) + attribute.origin)
-    return pa.array(values.tolist(), attribute.arrow_type, mask=mask)

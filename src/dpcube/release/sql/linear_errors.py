@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.core.arrays import Floats, Places
+from dpcube.core.arrays import Bools, Floats, Places
 from dpcube.core.errors import QueryError
 from dpcube.models import EqualNoises, ErrorParts
 from dpcube.queries import CountingQueries, Workload
 from dpcube.release.answer import Answers, slope_squares
-from dpcube.release.sql.relation import Entering, Relation, by_chance
+from dpcube.release.sql.relation import Entering, Relation, ResultCells, by_chance
 
 MAX_PRODUCTS = 256
 ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result
@@ -307,3 +308,78 @@ def _joined(parts: list[Products]) -> Products:
     return Products(
         np.concatenate([part.result for part in parts]), np.concatenate([part.scale for part in parts]), factors
     )
+
+
+def modelled_column(answers: Answers, mask: Bools) -> dict[str, pa.Array]:
+    """Return which results are modelled; null where `mask` is, nothing if the estimate is no model."""
+    return {} if answers.modelled is None else {"modelled": pa.array(answers.modelled, mask=mask)}
+
+
+def cut_column(cut: list[str], mask: Bools) -> dict[str, pa.Array]:
+    """Return the text on the bins that each result cuts, null where `mask` is; nothing if none can be cut."""
+    return {"cut": pa.array(cut, pa.string(), mask=mask)} if cut else {}
+
+
+def entering_rows(value: Floats, parts: pa.Array) -> Entering:
+    """Return the rows that enter each result that is not null."""
+    lengths, content = parts.value_lengths().fill_null(0).to_numpy(), parts.flatten()
+    result = np.repeat(np.arange(len(value)), lengths)
+    columns = (
+        content.field(name).cast(pa.float64()).to_numpy(zero_copy_only=False) for name in ("f", "low", "high", "even")
+    )
+    row = content.field("i").to_numpy(zero_copy_only=False).astype(np.intp)
+    return Entering(result, row, *columns).kept(~np.isnan(value[result]))
+
+
+def bound_of(relation: Relation, cells: ResultCells, extreme: Floats, settled: Floats, kind: str) -> Answers:
+    """Return one bound on the results, given the extreme coefficient of each cell.
+
+    An average that cuts bins has an unknown sum and an unknown number of rows. It lies between its least and its
+    greatest value, so that is given as `settled`.
+    """
+    (cell, row), results = cells.siblings(), len(settled)
+    factor, nothing = extreme[cell], np.zeros(len(cell))
+    entering = Entering(cells.result[cell], row, factor, factor, factor, nothing)
+    entering = entering.kept(np.isnan(settled)[entering.result])
+    weight = relation.weights[entering.row]
+    value: Floats = np.bincount(entering.result, weight * entering.factor, minlength=results).astype(np.float64)
+    if kind == "avg":
+        total = np.bincount(entering.result, weight, minlength=results)
+        value = np.divide(value, total, out=np.full(results, np.nan), where=total != 0)
+    value = np.where(np.isnan(settled), value, settled)
+    return answers_of(relation, value, functional(relation, value, entering, kind), kind)
+
+
+DISPERSIONS = ("var", "stddev")
+"""Prefixes of the names of variances and standard deviations."""
+
+
+def functional(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
+    """Return the linear functional whose error is that of the results: their linearisation (delta method)."""
+    if kind.startswith(DISPERSIONS):
+        return _of_dispersion(relation, value, entering, kind)
+    if kind != "avg":
+        return entering
+    result = entering.result
+    total = np.bincount(result, relation.weights[entering.row], minlength=len(value))[result]
+    return entering._replace(factor=(entering.factor - value[result]) / total, even=entering.even / total)
+
+
+def _of_dispersion(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
+    """Return the linearisation of a variance or a standard deviation.
+
+    A row moves a variance by ((x - mean)^2 - variance) / N, or N / (N - 1) times that with N - 1 in the denominator.
+    """
+    result, weight, many = entering.result, relation.weights[entering.row], len(value)
+
+    def mean(of: Floats) -> Floats:
+        return (np.bincount(result, weight * of, minlength=many) / total)[result]
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = np.bincount(result, weight, minlength=many)
+        squares = (entering.factor - mean(entering.factor)) ** 2
+        under = total - (0 if kind.endswith("_pop") else 1)
+        factor = (squares - mean(squares)) / under[result]
+        if kind.startswith("stddev"):
+            factor /= 2 * value[result]
+    return entering._replace(factor=factor, even=np.zeros_like(factor))

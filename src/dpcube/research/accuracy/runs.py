@@ -19,10 +19,10 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.models.metrics import absolute_errors
 from dpcube.queries import Workload
 from dpcube.research.accuracy.cases import AccuracyCase
-from dpcube.research.arrays import experiment
 from dpcube.research.processes import code_digest, in_processes, keep_lines, kept_lines, seed_of
 from dpcube.research.ratios import ErrorRatio, MeanError
 from dpcube.research.rivals.privtree import PrivTree
+from dpcube.research.tables import experiment
 from dpcube.strategies import Adaptive, FittedStrategy, Strategy, strategy_of
 from dpcube.testing import SeededNoise
 

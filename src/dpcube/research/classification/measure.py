@@ -33,9 +33,9 @@ from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain
 from dpcube.measurements import Provenance
 from dpcube.release import Release
-from dpcube.research.arrays import experiment
 from dpcube.research.classification.others import rival_score
 from dpcube.research.classification.task import SCORES, TARGET, Score, Task, TrainAndTest, score
+from dpcube.research.tables import experiment
 from dpcube.strategies import Adaptive, Cuboids
 from dpcube.testing import SeededNoise
 

@@ -19,10 +19,10 @@ from dpcube.core.errors import InputError
 from dpcube.models.metrics import errors, exact_answers
 from dpcube.queries import Workload
 from dpcube.release import Release
-from dpcube.research.arrays import experiment
 from dpcube.research.comparison.subjects import Subject, compared_questions
 from dpcube.research.processes import TaskOutcome, code_digest, in_limited_processes, keep_lines, kept_lines, seed_of
 from dpcube.research.rivals import LISTED, Listed, OfStrategy, rival_of
+from dpcube.research.tables import experiment
 from dpcube.strategies import strategy_of
 from dpcube.strategies.external import in_one_line
 from dpcube.testing import SeededNoise

@@ -22,7 +22,6 @@ from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain
 from dpcube.link.blocking import plan_boxes
 from dpcube.link.linking import reduction_ratio
-from dpcube.research.arrays import experiment
 from dpcube.research.classification.task import official_split
 from dpcube.research.processes import seed_of
 from dpcube.research.reproduce.classifiers import whole_rows
@@ -41,6 +40,7 @@ from dpcube.research.reproduce.measured import (
     trend,
 )
 from dpcube.research.strategies.median_tree import MedianTree
+from dpcube.research.tables import experiment
 from dpcube.strategies import Strategy, TwoPhase
 from dpcube.testing import SeededNoise
 

@@ -20,7 +20,6 @@ from dpcube.core.sources.open import counts_from_array
 from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain
 from dpcube.learn import Features, HistogramID3
-from dpcube.research.arrays import experiment
 from dpcube.research.classification.private_trees import Splits, interactive_id3, random_trees, votes
 from dpcube.research.classification.task import TARGET, official_split
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Verdict
@@ -38,6 +37,7 @@ from dpcube.research.reproduce.measured import (
     recorded_panels,
     trend,
 )
+from dpcube.research.tables import experiment
 from dpcube.testing import SeededNoise, SilentNoise
 
 ATTRIBUTES = ("workclass", "marital-status", "race", "sex")

@@ -13,7 +13,6 @@ from dpcube.core.arrays import Floats
 from dpcube.models.metrics import absolute_errors
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
-from dpcube.research.arrays import experiment
 from dpcube.research.processes import seed_of
 from dpcube.research.ratios import short_number
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Verdict
@@ -33,6 +32,7 @@ from dpcube.research.reproduce.measured import (
     table_words,
 )
 from dpcube.research.reproduce.variance import ALPHA, SHARE, SHARES, THRESHOLDS, with_threshold
+from dpcube.research.tables import experiment
 from dpcube.strategies import DEFAULT, FittedStrategy, TwoPhase, strategy_of
 from dpcube.testing import SeededNoise
 

@@ -13,7 +13,7 @@ import numpy as np
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.compiled import compiled
 from dpcube.core.errors import InputError
-from dpcube.research.arrays import experiment
+from dpcube.research.tables import experiment
 from dpcube.strategies import FittedStrategy
 from dpcube.testing import SeededNoise
 

@@ -3,7 +3,7 @@
 import io
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -53,14 +53,12 @@ COLUMN, COLUMN_LETTERS, LINE = 4.2, 18, 0.15
 MATPLOTLIB_MISSING = "pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'"
 
 
-def draw_picture(
-    picture: Picture, ending: str, *, titled: bool = True, about: str = "", look: Mapping[str, Any] | None = None
-) -> bytes:
+def draw_picture(picture: Picture, ending: str, *, titled: bool = True, about: str = "", look: Any = FONT) -> bytes:
     """Return a picture as the contents of an "svg" or a "png" file, with or without its title and note.
 
     `about` is a description in the metadata of the file, `look` are settings of Matplotlib instead of this module's.
     """
-    with _canvas(picture.title, look or {}) as canvas:
+    with _canvas(picture.title, look) as canvas:
         _panels(canvas, picture)
         if titled:
             _title(canvas, picture)
@@ -89,7 +87,7 @@ def panel_svg(panel: Panel, *, top: float, salt: str) -> str:
 
 
 @contextmanager
-def _canvas(salt: str, look: Mapping[str, Any] = FONT) -> Iterator[Any]:
+def _canvas(salt: str, look: Any = FONT) -> Iterator[Any]:
     """Yield an empty figure with the settings of this module; `salt` determines the ids inside an SVG."""
     try:
         import matplotlib as mpl

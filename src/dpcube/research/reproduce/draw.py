@@ -142,7 +142,7 @@ def _saved(canvas: Any, **how: Any) -> bytes:
 def _shorter(svg: bytes) -> bytes:
     """Return an SVG without comments and indentation, whose coordinates have two decimals, a fiftieth of a pixel.
 
-    Half of its bytes were further ones. Scales stay whole: outlines of letters have one of 1/64, and letters of another are too small for their places.
+    Scales stay whole: outlines of letters have one of 1/64, and letters of another are too small for their places.
     """
     rounded = re.sub(rb"(scale\([^)]*\))|(\d\.\d\d)\d+", lambda found: found[1] or found[2], svg)
     named = re.sub(rb"<!-- .*? -->", b"", rounded).replace(b"DejaVuSans-", b"g")  # what letters are called

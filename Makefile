@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # take fifty times their processor time).
 check test nightly coverage: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo check test nightly coverage bench accuracy fuzz mutants lint linted-and-compiled clean
+.PHONY: demo check test nightly coverage bench accuracy fuzz mutants docs lint linted-and-compiled clean
 
 demo: $(CORE)         ## release the bundled table and ask it a few questions; installs the core alone
 	$(BIN)/dpcube demo
@@ -56,6 +56,17 @@ fuzz: $(READY)        ## hostile files, questions and commands, guided by covera
 mutants: $(READY)     ## small faults put into trusted code: which do the tests notice? (hours, resumable; MUTANTS=privacy/noise)
 	$(BIN)/python tools/mutants.py $(MUTANTS)
 
+DOCS_READY := .venv-docs/.ready
+docs: $(DOCS_READY)   ## the site of the documentation, in site/: spelling, then pages and links, where a warning is an error
+	.venv-docs/bin/codespell --ignore-words-list=$(SPELT) README.md docs examples --skip '*.csv,*.json,*.svg,*.png'
+	.venv-docs/bin/zensical build --clean --strict
+
+SPELT := regoin,widht
+$(DOCS_READY):
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet --disable-pip-version-check zensical==0.0.73 codespell==2.4.3
+	touch $@
+
 # Packages bring 195 MB of modules, of which importing what tests use takes a third, and Python compiles those when it imports them.
 $(READY): $(CORE)
 	$(PIP_INSTALL) -e ".[dev]"
@@ -71,4 +82,4 @@ $(COMPILED): $(READY)
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .mutants
+	rm -rf .venv .venv-docs site .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .mutants

@@ -96,7 +96,7 @@ CHILD = "the engine's environment is met in a child process only"
         ("link/blocking.py", "from dpcube.release import Release", TRUSTED),
         ("link/secure/environment.py", "from dpcube.release.cache import folder", TRUSTED),
         ("core/boxes.py", "from dpcube.models import estimate", LAYERS),
-        ("trees/partition/growth.py", "import dpcube.strategies", LAYERS),
+        ("trees/growth.py", "import dpcube.strategies", LAYERS),
         ("core/errors.py", "import dpcube.datasets", TRUSTED),
         ("link/secure/step.py", "from dpcube.core.sources import open_rows", SECURE),
         ("link/program.py", "import dpcube.core.ledger.ledger", SECURE),

@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 
 from dpcube.core.domain import Attribute
 from dpcube.core.errors import InputError
-from dpcube.release.registry import RegistryFields, rounded_up_epsilon
+from dpcube.release.registry import rounded_up_epsilon
 from dpcube.release.release import Release
 from dpcube.release.trust import doubts, trust
 
+JsonObject = dict[str, object]
 VERSION = "http://mlcommons.org/croissant/1.1"
 MAX_LISTED_BINS = 1000
 """Cells of the largest attribute whose bins are listed one by one."""
@@ -30,7 +31,7 @@ _OF_CROISSANT = (
     *("key", "md5", "parentField", "path", "readLines", "recordSet", "references", "regex", "repeated", "replace"),
     *("samplingRate", "sdVersion", "separator", "source", "subField", "transform", "unArchive", "value"),
 )
-CONTEXT: RegistryFields = {
+CONTEXT: JsonObject = {
     "@language": "en",
     "@vocab": "https://schema.org/",
     "sc": "https://schema.org/",
@@ -54,7 +55,7 @@ def croissant(
     licence: str | None = None,
     url: str | None = None,
     table: Path | None = None,
-) -> RegistryFields:
+) -> JsonObject:
     """Return the Croissant metadata of a release and its file, whose address is relative to that of the metadata.
 
     `basic` is the part of that name of its registry record, `licence` and `url` those of the release, and `table` a CSV
@@ -114,7 +115,7 @@ def _protection(release: Release) -> str:
     return f"It satisfies differential privacy with epsilon {made.epsilon} for {unit}, added or removed."
 
 
-def _file(path: Path, media: str, words: str) -> RegistryFields:
+def _file(path: Path, media: str, words: str) -> JsonObject:
     content = path.read_bytes()
     return {
         "@type": "cr:FileObject",
@@ -128,7 +129,7 @@ def _file(path: Path, media: str, words: str) -> RegistryFields:
     }
 
 
-def _privacy(release: Release) -> RegistryFields:
+def _privacy(release: Release) -> JsonObject:
     made = release.provenance
     record = {
         "epsilon": (
@@ -151,7 +152,7 @@ def _privacy(release: Release) -> RegistryFields:
     return _listed("privacy", "Privacy parameters.", fields, [{name: held for name, (*_, held) in record.items()}])
 
 
-def _attributes(release: Release) -> RegistryFields:
+def _attributes(release: Release) -> JsonObject:
     fields = {
         "name": ("sc:Text", "Name of the attribute."),
         "kind": ("sc:Text", "Kind of its values."),
@@ -165,7 +166,7 @@ def _attributes(release: Release) -> RegistryFields:
     return {**_listed("attributes", "Attributes of the domain.", fields, rows), "key": {"@id": "attributes/name"}}
 
 
-def _bins(release: Release) -> RegistryFields:
+def _bins(release: Release) -> JsonObject:
     fields = {
         "attribute": ("sc:Text", "Name of the attribute."),
         "cell": ("sc:Integer", "Number of the bin, from 0."),
@@ -187,7 +188,7 @@ def _bins(release: Release) -> RegistryFields:
 
 def _listed(
     name: str, words: str, fields: Mapping[str, tuple[str, str]], rows: Sequence[Mapping[str, object]]
-) -> RegistryFields:
+) -> JsonObject:
     """Return a record set whose records stand in the metadata."""
     return {
         "@type": "cr:RecordSet",
@@ -199,11 +200,11 @@ def _listed(
     }
 
 
-def _field(identity: str, name: str, words: str, kind: str) -> RegistryFields:
+def _field(identity: str, name: str, words: str, kind: str) -> JsonObject:
     return {"@type": "cr:Field", "@id": identity, "name": name, "description": words, "dataType": kind}
 
 
-def _columns(release: Release, table: Path) -> RegistryFields:
+def _columns(release: Release, table: Path) -> JsonObject:
     """Return the record set of the columns of a table, with the type that each has in the file."""
     try:
         schema = pq.read_schema(table) if table.suffix.lower() == ".parquet" else pacsv.open_csv(table).schema

@@ -134,7 +134,7 @@ def complete(ledger: Path, release: Path, *, charge: int | None) -> None:
     from dpcube.core.errors import InputError
     from dpcube.core.ledger.ledger import Ledger
     from dpcube.release import Release
-    from dpcube.release.completion import waiting_charges
+    from dpcube.release.ledger_record import waiting_charges
 
     opened, made = Ledger(ledger), Release.open(release)
     statement = opened.statement()

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done
-from dpcube.cli.strategies import compared_strategies, named
+from dpcube.cli.output import as_json, compared_strategies, named, print_json, print_table, stage, stages_done
 
 if TYPE_CHECKING:
     from dpcube.research.by_question import QuestionCoverage

@@ -30,11 +30,11 @@ from dpcube.core.arrays import Floats
 from dpcube.core.boxes import Boxes, box_sums, filled_boxes
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.models.errors.axis_weights import even_measure, everything
-from dpcube.models.errors.fixed_inputs import evenly_placed_ranges, fixed_normals
+from dpcube.models.errors.parts import evenly_placed_ranges, fixed_normals
 from dpcube.models.errors.walks import CUT, leaf_sums
 from dpcube.noise.special import inverse_mills_ratio
 from dpcube.queries import CountingQueries, Workload
-from dpcube.trees.partition import grow
+from dpcube.trees.growth import grow
 from dpcube.trees.tree import BoxTree
 
 PROBES = 4

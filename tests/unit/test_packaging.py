@@ -13,7 +13,7 @@ import dpcube
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-REMEDY = re.compile(r"dpcube\[(\w+)\]")
+REMEDY = re.compile(r"'(?:dpcube|\.)\[([a-z,]+)\]'")
 
 
 def test_the_oldest_dependencies_are_allowed_ones() -> None:
@@ -29,7 +29,8 @@ def test_the_oldest_dependencies_are_allowed_ones() -> None:
 
 def test_every_extra_that_a_message_or_a_page_names_exists() -> None:
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
-    named = {extra for file in files for extra in REMEDY.findall(file.read_text(encoding="utf-8"))}
+    lists = [found for file in files for found in REMEDY.findall(file.read_text(encoding="utf-8"))]
+    named = {extra for one in lists for extra in one.split(",")}
     assert {"plot", "research", "link"} <= named
     assert named <= PROJECT["optional-dependencies"].keys()
 

@@ -8,14 +8,19 @@ import walkthrough
 
 import forked
 from dpcube import Domain
+from nightly import at_night
 
 DOCS = walkthrough.ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
-GUIDES = sorted(
-    page
-    for page in (DOCS / "guides").glob("*.md")
-    if page.stem not in ("olap", "synthetic-rows", "sql", "strategies")  # which test_docs and test_strategies_doc run
-)
+ELSEWHERE = ("olap", "synthetic-rows", "sql", "strategies")
+"""Guides that test_docs and test_strategies_doc run."""
+LONG = ("plots", "wide-tables")
+"""Guides whose commands take long; their kinds of commands are run by test_plot_cli and test_examples, too."""
+GUIDES = [
+    at_night(page) if page.stem in LONG else page
+    for page in sorted((DOCS / "guides").glob("*.md"))
+    if page.stem not in ELSEWHERE
+]
 
 
 def run(words: list[str], folder: Path) -> tuple[int, str]:

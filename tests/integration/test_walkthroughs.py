@@ -12,7 +12,7 @@ from nightly import at_night
 
 DOCS = walkthrough.ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
-ELSEWHERE = ("olap", "synthetic-rows", "sql", "strategies")
+ELSEWHERE = ("olap", "synthetic-rows", "strategies")
 """Guides that test_docs and test_strategies_doc run."""
 LONG = ("plots", "wide-tables")
 """Guides whose commands take long; their kinds of commands are run by test_plot_cli and test_examples, too."""

@@ -1,6 +1,8 @@
 # Every target makes its own virtual environment from nothing but python3 and pip.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+CORE := .venv/.core
 READY := .venv/.ready
 COMPILED := .venv/.compiled
 # Tests start many processes, and each would compile every module and every assertion anew.
@@ -11,7 +13,7 @@ check test nightly coverage: export OPENBLAS_NUM_THREADS = 1
 
 .PHONY: demo check test nightly coverage bench accuracy fuzz mutants docs lint linted-and-compiled clean
 
-demo: $(COMPILED)     ## release the bundled table and ask it a few questions
+demo: $(CORE)         ## release the bundled table and ask it a few questions; installs the core alone
 	$(BIN)/dpcube demo
 
 check: linted-and-compiled  ## the quick tests, without processes and statistics: under a minute
@@ -66,9 +68,13 @@ $(DOCS_READY):
 	touch $@
 
 # Packages bring 195 MB of modules, of which importing what tests use takes a third, and Python compiles those when it imports them.
-$(READY): pyproject.toml
+$(READY): $(CORE)
+	$(PIP_INSTALL) -e ".[dev]"
+	touch $@
+
+$(CORE): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e ".[dev]"
+	$(PIP_INSTALL) -e .
 	touch $@
 
 $(COMPILED): $(READY)

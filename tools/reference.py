@@ -57,7 +57,8 @@ def command_page() -> str:
         "that you can correct, 1 for a request that is refused, and 130 for an interruption.",
         "",
         '**Completion.** In Bash, add `eval "$(_DPCUBE_COMPLETE=bash_source dpcube)"` to `~/.bashrc`. In Zsh, add',
-        '`eval "$(_DPCUBE_COMPLETE=zsh_source dpcube)"` to `~/.zshrc`.',
+        '`eval "$(_DPCUBE_COMPLETE=zsh_source dpcube)"` to `~/.zshrc`. For fish, run',
+        "`_DPCUBE_COMPLETE=fish_source dpcube > ~/.config/fish/completions/dpcube.fish`.",
         "",
     ]
     for section, verbs in SECTIONS.items():

@@ -15,12 +15,12 @@ import numpy as np
 from dpcube.core.arrays import Ints
 from dpcube.core.domain import Attribute, Date, Float, Integer
 from dpcube.core.domain.calendar import Every
-from dpcube.curator.column_readings import Grid, Reading
+from dpcube.curator.column_readings import ColumnReading, Grid
 from dpcube.curator.draft import WANTED_BINS, round_width
 
 FALSE_CELLS = 0.01
 """The m of thresholds."""
-ENDS = 2
+END_SCALES = 2
 """Scales of noise that the fine counts must add up to, from an end, before the bounds begin."""
 TWO_DECADES = 100
 SKEWED = 5
@@ -47,7 +47,7 @@ def found_span(grid: Grid, coarse: Ints, fine: Ints, epsilons: tuple[Fraction, F
     found = np.flatnonzero(coarse[: len(least)] >= least)
     if not found.size:
         return None
-    enough = ENDS / float(epsilons[1])
+    enough = END_SCALES / float(epsilons[1])
     lowest, highest = (np.flatnonzero(grid.coarse == cell) for cell in (found[0], found[-1]))
     first, last = _end(fine, lowest, enough), _end(fine, highest[::-1], enough)
     if first > last:  # within one coarse cell the two ends may cross
@@ -64,7 +64,7 @@ def _end(fine: Ints, cells: Ints, enough: float) -> int:
 
 
 def number_attribute(
-    name: str, grid: Grid, span: Span, reading: Reading, *, whole: bool, own: dict[str, Any]
+    name: str, grid: Grid, span: Span, reading: ColumnReading, *, whole: bool, own: dict[str, Any]
 ) -> Attribute:
     """Return an attribute of numbers: in equal widths, or in equal ratios if they are skewed over two decades."""
     low, high = float(grid.edges[span.first]), float(grid.edges[span.last + 1])
@@ -96,7 +96,7 @@ def _whole_edges(edges: list[float]) -> tuple[int, ...]:
     return (*whole, *([] if len(whole) > 1 else [whole[0] + 1]))
 
 
-def date_attribute(name: str, grid: Grid, span: Span, reading: Reading, *, own: dict[str, Any]) -> Attribute:
+def date_attribute(name: str, grid: Grid, span: Span, reading: ColumnReading, *, own: dict[str, Any]) -> Attribute:
     """Return an attribute of dates, by day up to a quarter, by month up to twenty years, and by year beyond."""
     start = date.fromordinal(int(grid.edges[span.first]))
     end = date.fromordinal(int(grid.edges[span.last + 1])) - timedelta(1)

@@ -29,7 +29,7 @@ _OWN_OF_NUMBERS: dict[str, Any] = {**_OWN, "nan": "cell", "infinite": "cell"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ColumnReading:
     """A way to read a column: what it makes of it, how text is read, and its weight against the others."""
 
     kind: str
@@ -60,15 +60,17 @@ class Reading:
         return cells
 
 
-NUMBERS = tuple(Reading("number", marks, 16 if marks else 20) for marks in NUMBER_MARKS)
-DATES = tuple(Reading("date", {"format": form} if form else {}, 16 if form else 20) for form in DATE_FORMATS)
+NUMBER_READINGS = tuple(ColumnReading("number", marks, 16 if marks else 20) for marks in NUMBER_MARKS)
+DATE_READINGS = tuple(
+    ColumnReading("date", {"format": form} if form else {}, 16 if form else 20) for form in DATE_FORMATS
+)
 """Marks and formats also read what is written without them, so they weigh less."""
-TRUTH, TEXT = Reading("truth value"), Reading("text", {}, 10)
+TRUTH, TEXT = ColumnReading("truth value"), ColumnReading("text", {}, 10)
 """Text is selected unless half of the rows are read as something narrower."""
-EVERY = (*NUMBERS, *DATES, TRUTH, TEXT)
+EVERY = (*NUMBER_READINGS, *DATE_READINGS, TRUTH, TEXT)
 
 
-def readings_of(kind: str | None, *, declared: bool) -> tuple[Reading, ...]:
+def readings_of(kind: str | None, *, declared: bool) -> tuple[ColumnReading, ...]:
     """Return the readings to try on a column; none if no attribute can have its type.
 
     >>> [one.words for one in readings_of("date", declared=True)]
@@ -77,11 +79,11 @@ def readings_of(kind: str | None, *, declared: bool) -> tuple[Reading, ...]:
     if not declared or kind == "text":
         return EVERY
     if kind in ("integer", "real"):
-        return NUMBERS[:1]
-    return {"boolean": (TRUTH,), "date": DATES[:1]}.get(kind or "", ())
+        return NUMBER_READINGS[:1]
+    return {"boolean": (TRUTH,), "date": DATE_READINGS[:1]}.get(kind or "", ())
 
 
-def axes_of(column: str, readings: Sequence[Reading]) -> tuple[list[Attribute], list[int]]:
+def reading_axes(column: str, readings: Sequence[ColumnReading]) -> tuple[list[Attribute], list[int]]:
     """Return the attributes that count a column, and for each reading which of them is its own.
 
     Text is counted on the axis of truth values, by the cell for unknown values.

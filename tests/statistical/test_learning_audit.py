@@ -55,11 +55,12 @@ def _counted(values: tuple[Any, ...]) -> learnt_columns.PrivateColumn:
     return counted_column(open_rows(pa.table({"x": pa.array(values, type_)})).as_declared(), "x", SHARE)
 
 
-def losses(run: Callable[[Any, Noise], Said], values: list[Any]) -> list[Fraction]:
+def losses(run: Callable[[Any, Noise], Said], values: Any) -> list[Fraction]:
     """Return the losses of tables with one row more, both ways, on noise with which they are largest."""
     found = []
     for more in (values[0], values[2], None):
-        one, other = values, [*values, more]
+        one: Any = values
+        other: Any = [*values, more]
         found += [loss(run, a, b, draw) for a, b in ((one, other), (other, one)) for draw in draws()[:3]]
     return found
 

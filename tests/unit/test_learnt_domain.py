@@ -36,7 +36,7 @@ VISITS = pa.table(
         "job": RNG.choice(["Private", "Local-gov", "?"], ROWS, p=[0.7, 0.2, 0.1]),
         "day": [day.strftime("%d.%m.%Y") for day in DAYS],
         "smoker": RNG.choice(["True", "false"], ROWS),
-        "comma": [f"{x:.2f}".replace(".", ",") for x in RNG.uniform_number(0, 50, ROWS)],
+        "comma": [f"{x:.2f}".replace(".", ",") for x in RNG.uniform(0, 50, ROWS)],
     }
 )
 

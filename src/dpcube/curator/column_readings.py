@@ -21,6 +21,7 @@ from dpcube.core.domain.attribute import EPOCH
 
 ROUND = ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 DECADES = range(-6, 16)
+YEARS = range(1900, 2101, 10)
 FIRST_DAY, LAST_DAY = date(1600, 1, 1), date(2399, 12, 31)
 DATE_FORMATS = ("", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 NUMBER_MARKS: tuple[dict[str, str], ...] = ({}, {"thousands": ","}, {"decimal": ","})
@@ -108,9 +109,15 @@ class Grid:
 
 @lru_cache(1)
 def number_edges() -> tuple[float, ...]:
-    """Return round numbers, ten a decade, of both signs, and 0."""
-    above = [float(f"{digits}e{decade}") for decade in DECADES for digits in ROUND]
-    return (*(-edge for edge in reversed(above)), 0.0, *above)
+    """Return round numbers, ten a decade, of both signs, 0, and the decades in which most years of tables are."""
+    above = round_numbers()
+    return (*(-edge for edge in reversed(above)), 0.0, *sorted({*above, *map(float, YEARS)}))
+
+
+@lru_cache(1)
+def round_numbers() -> tuple[float, ...]:
+    """Return the positive round numbers."""
+    return tuple(float(f"{digits}e{decade}") for decade in DECADES for digits in ROUND)
 
 
 @lru_cache(1)

@@ -175,7 +175,9 @@ def _opened(
     rows.check_columns([*(known or {})])
     declared = rows.is_declared()
     chosen = tuple(dict.fromkeys(asked if columns is None else columns))
-    usable = tuple(name for name in chosen if readings_of(rows.kinds[name], declared=declared))
+    usable = tuple(
+        name for name in chosen if rows.is_countable(name) and readings_of(rows.kinds[name], declared=declared)
+    )
     if columns is not None and (odd := [name for name in chosen if name not in usable]):
         msg = f"column '{odd[0]}' has the type {rows.types[odd[0]]}, of which no domain can be learnt; leave it out"
         raise InputError(msg)

@@ -20,6 +20,25 @@ def test_a_text_is_the_one_that_its_codeword_denotes(text: str) -> None:
         assert code.decoded(*word) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [" ".join(["applicable"] * 20), " ".join(["applicable"] * 30), "a " * 50_000, "\ud800", "x\udcff", "é" * 101],
+)
+def test_a_text_that_no_codeword_denotes_has_none(text: str) -> None:
+    """Shown for a row and never without one, it would tell that the row is there."""
+    for code in (CODE, KNOWN):
+        assert code.codeword(text) is None
+
+
+def test_a_text_has_a_codeword_if_and_only_if_it_is_read_back() -> None:
+    drawn = random.Random(7)
+    words = ["male", "other", "-", " ", "never", "Private", "x\ud800", "ß", "work"]
+    for _ in range(400):
+        text = drawn.choice(["", " ", "-"]).join(drawn.choices(words, k=drawn.randrange(1, 60)))
+        word = CODE.codeword(text)
+        assert word is None or CODE.decoded(*word) == text
+
+
 def test_random_texts_and_codewords_are_inverted() -> None:
     drawn = random.Random(5)
     for _ in range(300):

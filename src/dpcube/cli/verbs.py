@@ -44,7 +44,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb("explore", "analyst.explore:explore", "explore R.dpcube [-o cube.html]"),
         Verb("train", "analyst.learn:train", "train R.dpcube --target income -o model.json"),
         Verb("predict", "analyst.learn:predict", "predict model.json rows.csv -o classes.csv"),
-        Verb("merge", "analyst.merge:merge", "merge may.dpcube june.dpcube -o all.dpcube"),
+        Verb("merge", "analyst.tables:merge", "merge may.dpcube june.dpcube -o all.dpcube"),
     ),
     "Link records": (
         Verb("block", "curator.block:block", "block R.dpcube --rules rules.toml --epsilon 0.5 -o B.blocks"),

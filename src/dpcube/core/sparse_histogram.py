@@ -12,9 +12,10 @@ computed from the noisy numbers. With a unit of one row at most, the same holds 
 
 The cells are not laid out. Those with f(c) > 0 get noise one by one; all others have f = 0 and are drawn at once with
 the same law (`empty_cells.py`). An empty draw at the codeword of a text with f(c) > 0 is dropped, because that cell had
-its own noise: cells are independent, so the others keep their law. Only texts whose noisy count reaches the lowest
-threshold are encoded; the others could not be shown whatever their bits. The time and the memory of a run go by the
-number of different texts, as those of every count do.
+its own noise: cells are independent, so the others keep their law. A text has a codeword only if it is what its
+codeword denotes, so every text that can be shown for a row can be shown without one. Only texts whose noisy count
+reaches the lowest threshold are encoded; the others could not be shown whatever their bits. The time and the memory of
+a run go by the number of different texts, as those of every count do.
 
 False values. The expected number of empty texts that are shown is at most m / (1 + exp(-epsilon)), over all texts,
 because the codewords satisfy Kraft's inequality.

@@ -89,16 +89,26 @@ class TextCode:
         self._listed = _Alphabet([1] * max(1, len(self._known)))
 
     def codeword(self, text: str) -> tuple[int, int] | None:
-        """Return the number of bits and the number of a text's codeword; None if it needs more than `MAX_BITS`."""
+        """Return the number of bits and the number of a text's codeword; None if no codeword denotes the text.
+
+        None has a text of more than `MAX_OCTETS` bytes, nor one that is not read back from its codeword, such as one
+        with halves of characters: a cell that could be shown for a row, and never without one, would cost infinity.
+        """
+        if len(text) > MAX_OCTETS or len(text.encode("utf-8", "surrogatepass")) > MAX_OCTETS:
+            return None
         intervals = [self._interval(part, text) for part in range(len(_PARTS))]
-        found = [_midpoint(*interval) for interval in intervals if interval is not None]
-        return min(found, default=None)
+        found = min((_midpoint(*interval) for interval in intervals if interval is not None), default=None)
+        return found if found is not None and self._denoted(*found) == text else None
 
     def decoded(self, bits: int, number: int) -> str | None:
         """Return the text that has this codeword, None if no text has it."""
-        point = _Point(2 * number + 1, 1 << (bits + 1))
-        text = self._read(_PARTS[point.next(self._parts)], point)
+        text = self._denoted(bits, number)
         return text if text is not None and self.codeword(text) == (bits, number) else None
+
+    def _denoted(self, bits: int, number: int) -> str | None:
+        """Return the text whose interval has the midpoint of a number, also if its codeword is another."""
+        point = _Point(2 * number + 1, 1 << (bits + 1))
+        return self._read(_PARTS[point.next(self._parts)], point)
 
     def _read(self, part: str, point: _Point) -> str | None:
         if part == "null":

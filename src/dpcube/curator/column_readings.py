@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpcube.core.arrays import Ints
 from dpcube.core.domain import Attribute, Category, Date, Float
-from dpcube.core.domain.attribute import EPOCH
+from dpcube.core.domain.scale import EPOCH
 
 ROUND = ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 DECADES = range(-6, 16)

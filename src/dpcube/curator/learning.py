@@ -22,12 +22,12 @@ from typing import Literal
 import numpy as np
 
 from dpcube.core.domain import Domain
-from dpcube.core.domain.limits import MAX_ATTRIBUTES
 from dpcube.core.epsilon import parse_epsilon
 from dpcube.core.errors import InputError, KeptReleaseError, LedgerError
 from dpcube.core.feasible import check_drawable
 from dpcube.core.learnt import LEARNING, stamp, stamp_digest
 from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.limits import MAX_ATTRIBUTES
 from dpcube.core.noise import check_can_draw
 from dpcube.core.request import LedgerLocation, PrivacyUnit, check_left, ledger_path, open_ledger, query_digest
 from dpcube.core.seal import sealed

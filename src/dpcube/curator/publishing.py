@@ -18,10 +18,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-
-# Models import these where they are needed. An import may fail, so it comes before the charge.
-import scipy.optimize
-import scipy.special  # noqa: F401
 from numpy.typing import NDArray
 
 from dpcube import __version__

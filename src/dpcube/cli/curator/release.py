@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
 import click
 
-from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
-from dpcube.cli.strategies import one_strategy
+from dpcube.cli.output import as_json, one_strategy, print_json, stage, stages_done, visible
 
 if TYPE_CHECKING:
     from dpcube.core.domain import Domain

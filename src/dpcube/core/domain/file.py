@@ -19,11 +19,11 @@ from typing import Any
 from dpcube.core.domain.attribute import Attribute, listing
 from dpcube.core.domain.calendar import Date
 from dpcube.core.domain.category import Category
-from dpcube.core.domain.limits import MAX_DOMAIN_FILE, MAX_KEY_DEPTH
 from dpcube.core.domain.number import Float, Integer
 from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import DomainError
 from dpcube.core.files import is_special, place_beside
+from dpcube.core.limits import MAX_DOMAIN_FILE, MAX_KEY_DEPTH
 
 DOMAIN_FORMAT = 1
 ATTRIBUTE_KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}

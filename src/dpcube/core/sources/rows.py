@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from dpcube.core.domain import Attribute, Domain, Scalar
 from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import MemoryLimitError, SourceError
+from dpcube.core.limits import MAX_EXAMPLE, MAX_RECORD_TEXT
 from dpcube.core.seal import sealed
 from dpcube.core.sources.aggregates import Limit, SelectedRows, coded, key_runs
-from dpcube.core.sources.limits import MAX_EXAMPLE, MAX_RECORD_TEXT
 from dpcube.core.sources.sql import OUTCOMES
 from dpcube.core.sources.texts import text_group
 
@@ -204,7 +204,7 @@ class Rows:
     @sealed
     def has_fractions(self, attribute: Attribute) -> bool:
         """Return whether a numeric attribute reads any fraction: private, for drafts that are marked so."""
-        if attribute.scale != "number":
+        if not attribute.is_numeric:
             return False
         part = replace(self._selected.cell(attribute, "0"), keep="true")
         fraction = f"CASE WHEN {part.outcome} = 0 AND v0 <> floor(v0) THEN 1 END"

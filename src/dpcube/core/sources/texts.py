@@ -10,7 +10,7 @@ So a row's text is the same in a column of each type that can contain its value,
 """
 
 from dpcube.core.domain.grammar import UNKNOWN
-from dpcube.core.domain.limits import MAX_EXACT_WHOLE
+from dpcube.core.limits import MAX_EXACT_WHOLE
 from dpcube.core.sources.dialect import Dialect
 from dpcube.core.sources.sql import Cell, Column, value_type
 from dpcube.core.text_code import MAX_OCTETS, NULL

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpcube.core.domain.attribute import Attribute, listing
-<<<<<<< HEAD
 from dpcube.core.domain.file import (
     Declaration,
     Stamp,
@@ -16,10 +15,6 @@ from dpcube.core.domain.file import (
     read_text,
     write_text,
 )
-from dpcube.core.domain.limits import MAX_ATTRIBUTES
-=======
-from dpcube.core.domain.file import Declaration, Stamp, format_declaration, parse_declaration, read_text, write_text
->>>>>>> 5071f8cafca3924f06343ff66582f28f8d65c7b8
 from dpcube.core.domain.number import Integer
 from dpcube.core.domain.text import ALLOWED_ENCODINGS, encoding_named, is_delimiter, spelling_hint
 from dpcube.core.errors import DomainError

@@ -134,6 +134,20 @@ def test_odd_values_neither_fail_nor_enter_the_file() -> None:
     assert Domain.loads(text).attributes[0].name == "x"
 
 
+def test_a_false_value_that_a_file_cannot_list_costs_no_other_value() -> None:
+    """Codewords may denote texts that no engine returns, such as one with a blank at its end."""
+    column = counted_column(open_rows(pa.table({"x": ["word"] * 900})), "x", Fraction(1))
+    code = TextCode()
+    odd = [code.codeword(text) or (0, 0) for text in ("male ", "ma\tle", "(null)", "other")]
+
+    def empty(bits: int, *_: object) -> list[int]:
+        return [number for length, number in odd if length == bits]
+
+    found = learn_column(column, Fraction(1), code, noise=SeededNoise(4), empty=empty).attribute
+    assert isinstance(found, Category)
+    assert set(found.values) == {"word", "other"}
+
+
 def test_known_values_are_found_with_fewer_rows() -> None:
     values = [f"zxq {i}" for i in range(8) for _ in range(36)]
     known = TextCode([f"zxq {i}" for i in range(8)])

@@ -183,9 +183,9 @@ def _own_cells(noisy: Ints, declared: Attribute, kinds: Sequence[str], epsilon: 
 def _category(name: str, reading: ColumnReading, shown: Sequence[Shown], *, declared: bool) -> LearntColumn:
     """Return a category of the values that were found; what else there is goes to the cell "(unknown)".
 
-    Values that a domain file should not list are left out: those with control characters or blanks around
-    them, those that stand for bytes that are no text, and the labels of cells. So is a value that denotes the same number or boolean as a more frequent
-    one, unless the types of columns are declared.
+    Values that a domain file should not list are left out: those with control characters or blanks around them, those
+    that stand for bytes that are no text, and the labels of cells. So is a value that denotes the same number or
+    boolean as a more frequent one, unless the types of columns are declared.
     """
     values: dict[object, Shown] = {}
     for one in shown:

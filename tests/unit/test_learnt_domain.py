@@ -149,7 +149,7 @@ def test_a_false_value_that_a_file_cannot_list_costs_no_other_value() -> None:
 
 
 def test_known_values_are_found_with_fewer_rows() -> None:
-    values = [f"zxq {i}" for i in range(8) for _ in range(36)]
+    values = [f"zxq {i}" for i in range(8) for _ in range(20)]
     known = TextCode([f"zxq {i}" for i in range(8)])
     column = counted_column(open_rows(pa.table({"x": values})), "x", Fraction(1))
     one, other = (learn_column(column, Fraction(1), code, noise=SeededNoise(2)) for code in (TextCode(), known))

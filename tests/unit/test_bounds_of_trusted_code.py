@@ -195,8 +195,8 @@ def test_a_column_of_two_types_is_text(types: tuple[pa.DataType, pa.DataType]) -
 
 
 def test_bytes_are_written_in_words() -> None:
-    shown = [in_words(n) for n in (999, 1000, 999 * 10**12, 10**15, 123_456 * 10**12)]
-    assert shown == ["999 bytes", "1 kB", "999 TB", "1,000 TB", "123,456 TB"]
+    shown = [in_words(n) for n in (0, 999, 1000, 999_499, 999_500, 999_700 * 10**9, 10**15, 123_456 * 10**12)]
+    assert shown == ["0 bytes", "999 bytes", "1 kB", "999 kB", "1 MB", "1,000 TB", "1,000 TB", "123,456 TB"]
 
 
 # Scores of sparse rows.

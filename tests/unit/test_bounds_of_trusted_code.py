@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import ssl
 from collections.abc import Callable
 from datetime import date
@@ -16,6 +17,7 @@ import pytest
 
 from dpcube import Category, Domain, Integer
 from dpcube.core.boxes import Boxes
+from dpcube.core.caches import is_ours
 from dpcube.core.candidates import BestSplit, Candidates, MedianCuts, TableDistances
 from dpcube.core.domain.grammar import parsed_day, parsed_number
 from dpcube.core.domain.hierarchy import checked_groups
@@ -38,6 +40,7 @@ from dpcube.link.rules import MatchingRules, NumberRule
 from dpcube.link.secure.agreement import _whole_numbers
 from dpcube.link.secure.channel import _fault
 from dpcube.link.secure.credentials import KEY_BYTES, _key_in, certificates
+from dpcube.link.session import _padded
 
 # Numbers and days in text.
 
@@ -295,3 +298,31 @@ def test_a_failed_handshake_says_whose_key_is_wrong(reason: str | None, said: st
     error = ssl.SSLError(1, "failed")
     error.reason = reason  # type: ignore[assignment]
     assert said in _fault(error)
+
+
+def test_each_block_gets_its_own_number_of_dummies_and_keeps_its_records() -> None:
+    records = pa.table(
+        {"block": pa.array([1, 0, 1], pa.int32()), "real": [True, True, True], "id": ["a", "b", "c"], "f0": [1, 2, 3]}
+    )
+    padded = _padded(records, np.array([3, 0, 2])).to_pylist()
+    assert [row["block"] for row in padded] == [0] * 4 + [1] * 2 + [2] * 2
+    assert {(row["block"], row["id"], row["f0"]) for row in padded if row["real"]} == {
+        (1, "a", 1),
+        (0, "b", 2),
+        (1, "c", 3),
+    }
+    assert {(row["id"], row["f0"]) for row in padded if not row["real"]} == {(None, None)}
+    assert sum(row["real"] for row in padded) == 3
+
+
+def test_a_system_without_owners_of_files_keeps_folders_to_their_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+    assert not is_ours(tmp_path.lstat())
+    tmp_path.chmod(0o755)
+    assert is_ours(tmp_path.lstat())
+    monkeypatch.delattr(os, "geteuid")
+    assert is_ours(tmp_path.lstat())
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert not is_ours((tmp_path / "link").lstat())

@@ -23,7 +23,7 @@ from dpcube.core.period import Period
 from dpcube.curator import publish
 from dpcube.measurements.file import check_writable
 from dpcube.release import rescue
-from dpcube.release.completion import waiting_charges
+from dpcube.release.ledger_record import waiting_charges
 
 DOMAIN = Domain.of_shape((2, 3))
 COUNTS = np.full((2, 3), 10_000)
@@ -238,8 +238,7 @@ KILLED = """
 import os, signal
 import numpy as np
 from dpcube import Domain
-from dpcube.core import account
-from dpcube.curator import publish
+from dpcube.curator import account, publish
 
 account.LedgerAccount.complete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 publish(np.full((2, 3), 10_000), Domain.of_shape((2, 3)), epsilon=1, strategy="cells", ledger="t.ledger", total=2,

@@ -21,17 +21,16 @@ from dpcube.core.caches import is_ours
 from dpcube.core.candidates import BestSplit, Candidates, MedianCuts, TableDistances
 from dpcube.core.domain.grammar import parsed_day, parsed_number
 from dpcube.core.domain.hierarchy import checked_groups
-from dpcube.core.domain.limits import MAX_ATTRIBUTES, MAX_PARSED_TEXT
 from dpcube.core.domain.reading import Reading
 from dpcube.core.domain.value_set import ValueSet
 from dpcube.core.domain.written import Typed, typed
 from dpcube.core.errors import DomainError, InputError, LinkageError
 from dpcube.core.exact import SparseRows, _CountedRows
+from dpcube.core.limits import MAX_ATTRIBUTES, MAX_COMPARED_VALUES, MAX_PARSED_TEXT
 from dpcube.core.memory import in_words
 from dpcube.core.regions import RegionTree
 from dpcube.core.sources.dialect import Dialect, Spark
 from dpcube.core.sources.lakehouse import _plain
-from dpcube.core.sources.limits import MAX_COMPARED_VALUES
 from dpcube.core.sources.open import pinned
 from dpcube.core.sources.table import TEXT, common_schema
 from dpcube.curator.publishing import count

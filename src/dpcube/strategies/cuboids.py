@@ -166,17 +166,27 @@ class Cuboids:
         first = self.first_axes(len(shape))
         units = units_of_ones(shape, per) if self.target_axis is None else units_by_target(len(first))
         firsts = [Marginal(axes, counter.marginal(axes, of), of) for axes, of in zip(first, units, strict=True)]
-        counted = [_noisy(one.axes, one.counts, one.units, per) for one in firsts]
+        counted = [noisy_table(one.axes, one.counts, one.units, per) for one in firsts]
+        further = self.further_marginals(counter, counted, BUDGET_UNITS - sum(units))
+        return Transcript(shape, per, (*firsts, *further), plan=self.name)
+
+    def further_marginals(self, counter: NoisyCounter, counted: list[CountedTable], left: int) -> list[Measurement]:
+        """Spend the units that are `left` on named or selected marginals, given the tables that were counted first.
+
+        These are the one-way marginals, or those of each attribute with the target, and perhaps the total.
+
+        Privacy: every count and every selection goes through `counter`.
+        """
+        shape, per = counter.shape, counter.epsilon_per_unit
+        first = [table.axes for table in counted if table.axes]
         noisy = tables_of_one(counted)
-        share = (
-            Fraction(0) if self.named else SELECTION_SHARE if self.target_axis is None else SELECTION_SHARE_BY_TARGET
-        )
-        left = BUDGET_UNITS - sum(units)
+        beside = self.target_axis is not None
+        share = Fraction(0) if self.named else SELECTION_SHARE_BY_TARGET if beside else SELECTION_SHARE
         few, rounds = len(self.named), len(self.named)
         if not self.named:
             drawable = max(int(left * share * per / (2 * MIN_SHARE)), 1)  # noise of smaller shares is not
-            signal = total_of(noisy) * float(per * BUDGET_UNITS)
-            few, rounds = (min(r, drawable) for r in rounds_for(signal, shape, beside=self.target_axis is not None))
+            whole = left * per / (1 - (SHARE_BY_TARGET if beside else FIRST_SHARE))
+            few, rounds = (min(r, drawable) for r in rounds_for(total_of(noisy) * float(whole), shape, beside=beside))
         of_selection, of_table = int(left * share / rounds), int(left * (1 - share) / rounds)
         noise = 1 / float(of_table * per)
         most = int(np.clip(math.sqrt(NOISE_OF_TABLE * total_of(noisy) / noise), MIN_TABLE_GROUPS, MAX_TABLE_GROUPS))
@@ -186,7 +196,7 @@ class Cuboids:
         model_so_far = _ModelSoFar.from_tables(
             coarse, [in_groups(table, tuple(groups)) for table in counted], budget, self.target_axis
         )
-        measured, grouped = list[Measurement](firsts), CellGroups(tuple(groups))
+        measured, grouped = list[Measurement](), CellGroups(tuple(groups))
         for turn in range(rounds):
             axes = self.named[turn] if self.named else None
             if axes is None:
@@ -201,13 +211,13 @@ class Cuboids:
             counts = coarse.marginal(axes, of_table)
             measured.append(Marginal(axes, counts, of_table, grouped))
             if not self.named and turn < rounds - 1:
-                model_so_far.add(_noisy(axes, counts, of_table, per))
+                model_so_far.add(noisy_table(axes, counts, of_table, per))
                 if turn + 1 == FIRST_TABLES and not model_so_far.is_informative:
                     budget.stop_after(max(few - FIRST_TABLES, 1), of_selection)
-        if len(measured) == len(firsts):  # no pair to count: one of the first marginals again, with the rest
+        if not measured:  # no pair to count: one of the first marginals again, with the rest
             axes = max(first, key=lambda one: table_cells(coarse.shape, one))
             measured.append(Marginal(axes, coarse.marginal(axes, left), left, grouped))
-        return Transcript(shape, per, tuple(measured), plan=self.name)
+        return measured
 
     def first_axes(self, attributes: int) -> list[CliqueAxes]:
         """Return the axes of the first marginals: of each attribute, or of each with the target if there are others."""
@@ -407,7 +417,8 @@ def rounds_for(rows_times_epsilon: float, shape: tuple[int, ...], *, beside: boo
     return int(few), int(max(few, most))
 
 
-def _noisy(axes: CliqueAxes, counts: Ints, units: int, per: Fraction) -> CountedTable:
+def noisy_table(axes: CliqueAxes, counts: Ints, units: int, per: Fraction) -> CountedTable:
+    """Return a noisy marginal with the variance of its noise."""
     return CountedTable(axes, counts.astype(np.float64), float(noise_variances(np.array([units]), per)[0]))
 
 

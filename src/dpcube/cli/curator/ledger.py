@@ -48,7 +48,7 @@ def show(ledger: Path, *, page: Path | None, as_json: bool) -> None:
     Example: dpcube ledger patients.ledger --page record.html
     """
     from dpcube.core.ledger.ledger import Ledger
-    from dpcube.release.ledger_record import HEADER, budget_lines, charge_rows, ledger_page
+    from dpcube.release.ledger_record import CHARGE_COLUMNS, budget_lines, charge_rows, ledger_page
 
     statement = Ledger(ledger).statement()
     if page is not None:
@@ -61,7 +61,7 @@ def show(ledger: Path, *, page: Path | None, as_json: bool) -> None:
         click.echo(visible(f"{name:<9}  {value}"))
     click.echo()
     if statement.charges:
-        print_table(HEADER, charge_rows(statement), left=(0, 1, 2, 3, 4, 5, 6))
+        print_table(CHARGE_COLUMNS, charge_rows(statement), left=(0, 1, 2, 3, 4, 5, 6))
     else:
         click.echo("nothing was spent")
 
@@ -127,11 +127,14 @@ def raise_(ledger: Path, *, total: str | None, delta: str | None, purpose: str) 
 @click.argument("release", type=click.Path(path_type=Path))
 @click.option("--charge", type=int, help="Number of the charge, as shown by `dpcube ledger LEDGER`.")
 def complete(ledger: Path, release: Path, *, charge: int | None) -> None:
-    """Record the digest of RELEASE in the charge that paid for it, if the release command died before doing so."""
+    """Record the digest of RELEASE in the charge that paid for it, if the release command died before doing so.
+
+    Example: dpcube ledger complete patients.ledger patients.dpcube
+    """
     from dpcube.core.errors import InputError
     from dpcube.core.ledger.ledger import Ledger
     from dpcube.release import Release
-    from dpcube.release.completion import waiting_charges
+    from dpcube.release.ledger_record import waiting_charges
 
     opened, made = Ledger(ledger), Release.open(release)
     statement = opened.statement()

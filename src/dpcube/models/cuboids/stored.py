@@ -8,6 +8,7 @@ from dpcube.models.cuboids.fitting import CountedTable
 from dpcube.models.cuboids.junction import JunctionTree
 
 TABLES = ("firsts", "chosen", "wholes")
+"""Of the tables of a pilot no more is stored than the departure that they tell."""
 
 
 def written_cuboids(estimate: CuboidsEstimate) -> EstimateArrays:

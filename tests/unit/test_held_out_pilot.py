@@ -119,7 +119,7 @@ def test_what_is_stored_answers_alike() -> None:
     assert "cuboids" in READERS
     asked = random_ranges(SHAPE, 50, seed=3)
     for one, other in zip(found.errors(asked)[:2], again.errors(asked)[:2], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9)  # type: ignore[arg-type]
+        np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
 def test_one_way_marginals_may_be_counted_twice_beside_a_pilot() -> None:

@@ -6,6 +6,7 @@ Of marginals named by a user one or two would say little about others. Where a p
 the model, these are held out, too: noisier ones, but of all pairs, and another upper estimate.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,9 +68,11 @@ def departure_from(held: list[tuple[CountedTable, Floats]], total: float) -> Dep
     """
     of_cells, of_halves = [], []
     for table, expected in held:
-        parts = table.counts - expected, expected, table.variances, np.broadcast_to(table.cells, expected.shape)
-        of_cells.append(_Squares.of_sums(*parts, total))
-        of_halves.append(_Squares.of_sums(*(_halves(part, expected) for part in parts), total))
+        apart, noise, cells = table.counts - expected, table.variances, np.broadcast_to(table.cells, expected.shape)
+        of_cells.append(_Squares.of_sums(apart, expected, noise, cells, total))
+        of_halves.append(
+            _Squares.of_sums(*(_halves(part, expected) for part in (apart, expected, noise, cells)), total=total)
+        )
     return Departure(
         _slope(of_cells, [one.room for one in of_cells]),
         _slope(of_halves, [one.room**2 / total for one in of_halves]),
@@ -103,7 +106,7 @@ def _slope(squares: list[_Squares], units: list[Floats]) -> float:
         above += float((weight * (one.found - one.noise)).sum())
         deviation += float((weight**2 * one.spread).sum())
         whole += float((weight * unit).sum())
-    return max(above + deviation**0.5, 0.0) / whole
+    return max(above + math.sqrt(deviation), 0.0) / whole
 
 
 def _halves(table: Floats, expected: Floats) -> Floats:

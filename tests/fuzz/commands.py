@@ -330,7 +330,8 @@ def examine(arguments: list[str], place: Path) -> Outcome:
         if "--json" in arguments and "--explain" not in arguments and outcome.out.startswith(("{", "[")):
             json.loads(outcome.out)
     else:
-        assert outcome.out == "", outcome
+        answers = arguments[0] == "count" and len(arguments) > 3  # a faulty question does not lose the others' answers
+        assert outcome.out == "" or answers, outcome
         assert outcome.err.startswith("dpcube: "), outcome
         assert outcome.err.endswith("\n"), outcome
         assert outcome.err[:-1].isprintable(), outcome

@@ -238,8 +238,7 @@ KILLED = """
 import os, signal
 import numpy as np
 from dpcube import Domain
-from dpcube.core import account
-from dpcube.curator import publish
+from dpcube.curator import account, publish
 
 account.LedgerAccount.complete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 publish(np.full((2, 3), 10_000), Domain.of_shape((2, 3)), epsilon=1, strategy="cells", ledger="t.ledger", total=2,

@@ -933,7 +933,7 @@ def test_the_command_starts_raises_and_shows_a_ledger(
     code, shown, _ = ask(str(place))
     assert code == 0
     assert ask("show", str(place)) == (0, shown, "")
-    assert shown.splitlines()[:4] == ["total      3/10", "spent      1/5", "left       1/10", "protects   one row"]
+    assert shown.splitlines()[:4] == ["total      0.3", "spent      0.2", "left       0.1", "protects   one row"]
     assert DIGEST[:16] in shown
     assert "not completed" in shown
     assert "withdrawn" in shown.splitlines()[-1]

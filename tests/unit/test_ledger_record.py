@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpcube.cli import commands
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.period import Period
-from dpcube.release.ledger_record import HEADER, amount, budget_lines, charge_rows, ledger_page
+from dpcube.release.ledger_record import CHARGE_COLUMNS, amount, budget_lines, charge_rows, ledger_page
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def test_the_lines_say_what_is_left_and_whom_the_budget_protects(ledger: Ledger)
 def test_each_charge_is_a_row(ledger: Ledger) -> None:
     rows = charge_rows(ledger.statement())
     assert [row[0] for row in rows] == ["1", "2"]
-    assert all(len(row) == len(HEADER) for row in rows)
-    assert [row[HEADER.index("release")] for row in rows] == ["ab" * 8, "not completed"]
-    assert rows[1][HEADER.index("period")] == "admitted from 2025-01-01 to 2025-01-31"
+    assert all(len(row) == len(CHARGE_COLUMNS) for row in rows)
+    assert [row[CHARGE_COLUMNS.index("release")] for row in rows] == ["ab" * 8, "not completed"]
+    assert rows[1][CHARGE_COLUMNS.index("period")] == "admitted from 2025-01-01 to 2025-01-31"
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", row[1]) for row in rows)
 
 

@@ -7,8 +7,8 @@ from html import escape
 
 from dpcube.core.ledger.ledger import Charge, Statement
 
-HEADER = ("charge", "time (UTC)", "epsilon", "strategy", "period", "release", "purpose")
-DIGITS = 6
+CHARGE_COLUMNS = ("charge", "time (UTC)", "epsilon", "strategy", "period", "release", "purpose")
+SHOWN_DECIMALS = 6
 """Decimals of an amount; where they do not say it exactly, the fraction stands beside them."""
 MAX_LENGTH = 300
 SIGNED_BY = ("Data owner", "Data protection officer")
@@ -24,7 +24,7 @@ def amount(value: Fraction) -> str:
     >>> amount(Fraction(1, 2)), amount(Fraction(8, 17)), amount(Fraction(1, 10**9))
     ('0.5', '0.470588 (8/17)', '1e-09')
     """
-    written = format(float(value), f".{DIGITS}g")
+    written = format(float(value), f".{SHOWN_DECIMALS}g")
     return written if Fraction(written) == value else f"{written} ({value})"
 
 
@@ -38,7 +38,7 @@ def budget_lines(statement: Statement) -> list[tuple[str, str]]:
 
 
 def charge_rows(statement: Statement) -> list[tuple[str, ...]]:
-    """Return a row of texts for each charge, as `HEADER` names them."""
+    """Return a row of texts for each charge, as `CHARGE_COLUMNS` names them."""
     return [
         (str(number), _time(c.time), _epsilon(c), c.strategy, period_words(c), _release(c), c.purpose)
         for number, c in enumerate(statement.charges, 1)
@@ -67,7 +67,7 @@ def ledger_page(statement: Statement, *, title: str) -> str:
     parts = {
         "What is protected": _paragraph(_promise(statement)),
         "Budget": html_table(("", "epsilon"), budget_lines(statement)[:-1]),
-        "Charges": html_table(HEADER, charges) if charges else _paragraph("Nothing was spent."),
+        "Charges": html_table(CHARGE_COLUMNS, charges) if charges else _paragraph("Nothing was spent."),
         "Decisions on the total": html_table(("time (UTC)", "total epsilon", "purpose"), totals),
     }
     body = "".join(f"<section><h2>{heading}</h2>{part}</section>" for heading, part in parts.items())

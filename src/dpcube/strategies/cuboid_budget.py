@@ -1,12 +1,13 @@
 """The budget of a wide release: shares of one-way marginals, of selections and of two-way marginals, and their number.
 
 **One-way marginals.** Let N rows of d attributes be released with epsilon e, and one-way marginals have the share s.
-The noise of a marginal of c cells moves the part c / (2 N e_j) of the rows, so that of two of them, which is in every
-pair, about u / s with u = d m^2 / (N e), m the mean square root of cells: what it would be with all of epsilon. Pairs
-get what is left. What they gain grows with what can be told from noise, but ever more slowly, because those that depart
+The noise of a marginal of k cells moves the part k / (2 N e_j) of the rows, so that of two of them, which is in every
+pair, about u / s with u = d m^2 / (N e), m the mean square root of k: what it would be with all of epsilon. Neighbours
+are smoothed and no count is below zero, so k is taken to be the square root of the cells of an attribute. Pairs get
+what is left. What they gain grows with what can be told from noise, but ever more slowly, because those that depart
 most come first: it is taken for v log(1 + (1 - s) y), with y = Y / u. The sum of both is least where
 
-    rho (1 + (1 - s) y) = s^2 y^2,
+    rho (1 + (1 - s) y) = s^2 y^2    with rho = u y / v,
 
 a quadratic equation for s: all of the budget where noise hides pairs (y is small), and where it does not, a part that
 falls as 1 / sqrt(y). One-way marginals are asked for themselves, too, so they never get less than `LEAST_SHARE`.
@@ -24,15 +25,15 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.epsilon import MIN_SHARE
 from dpcube.models.cuboids.junction import CliqueAxes, table_cells
 
-LEAST_SHARE, MOST_SHARE = 0.5, 0.85
+LEAST_SHARE, MOST_SHARE = 0.45, 0.85
 """Least and largest share of the budget for one-way marginals."""
-GAIN, WORTH = 0.02, 0.63
+GAIN, WORTH = 0.0085, 0.63
 """Y and rho of the rule above."""
 NAMED_SHARE, SHARE_BY_TARGET = Fraction(2, 5), Fraction(7, 10)
 """Share of one-way marginals beside marginals that are named, and of those of each attribute with a target."""
 SELECTION_SHARE, SELECTION_SHARE_BY_TARGET = Fraction(1, 10), Fraction(3, 10)
 """Share of the rest for selections; the second with a target, where fewer are made and each matters more."""
-ONES_POWER, PAIRS_POWER = 1 / 4, 1 / 4
+ONES_POWER, PAIRS_POWER = 1 / 4, 3 / 8
 """Marginals share a budget in proportion to this power of their cells.
 
 With square roots the absolute noise of all cells together is least; with equal parts the mean over marginals of that of
@@ -50,9 +51,10 @@ FEWEST_ROUNDS = 0.1
 def share_of_ones(rows_times_epsilon: float, shape: tuple[int, ...]) -> Fraction:
     """Return the share of the budget for one-way marginals, given the noisy number of rows.
 
-    >>> [float(share_of_ones(signal, (9,) * 24)) for signal in (1e2, 6e3, 6e4, 1e7)]
+    >>> [float(share_of_ones(signal, (9,) * 24)) for signal in (1e2, 6e3, 2e4, 6e4)]
+    [0.85, 0.85, 0.573, 0.45]
     """
-    roots = [math.sqrt(min(side, MAX_WEIGHTED_SIDE)) for side in shape if side > 1] or [1.0]
+    roots = [min(side, MAX_WEIGHTED_SIDE) ** 0.25 for side in shape if side > 1] or [1.0]
     noise = len(shape) * float(np.mean(roots)) ** 2 / max(rows_times_epsilon, 1.0)
     y = GAIN / noise
     share = WORTH / 2 * (math.sqrt(1 + 4 * (1 + y) / WORTH) - 1) / y

@@ -159,7 +159,7 @@ def count(release: Path, questions: tuple[str, ...], *, confidence: float, estim
     found = list(zip(asked, _answered(release, asked, confidence=confidence, estimate=estimate), strict=True))
     answers = [(text, answer) for text, answer in found if not isinstance(answer, QueryError)]
     faults = [str(fault) for _, fault in found if isinstance(fault, QueryError)]
-    if as_json:
+    if as_json and answers:
         print_json(
             [
                 {"question": text, **({"error": str(each)} if isinstance(each, QueryError) else asdict(each))}

@@ -48,7 +48,7 @@ def show(ledger: Path, *, page: Path | None, as_json: bool) -> None:
     Example: dpcube ledger patients.ledger --page record.html
     """
     from dpcube.core.ledger.ledger import Ledger
-    from dpcube.release.ledger_record import HEADER, budget_lines, charge_rows, ledger_page
+    from dpcube.release.ledger_record import CHARGE_COLUMNS, budget_lines, charge_rows, ledger_page
 
     statement = Ledger(ledger).statement()
     if page is not None:
@@ -61,7 +61,7 @@ def show(ledger: Path, *, page: Path | None, as_json: bool) -> None:
         click.echo(visible(f"{name:<9}  {value}"))
     click.echo()
     if statement.charges:
-        print_table(HEADER, charge_rows(statement), left=(0, 1, 2, 3, 4, 5, 6))
+        print_table(CHARGE_COLUMNS, charge_rows(statement), left=(0, 1, 2, 3, 4, 5, 6))
     else:
         click.echo("nothing was spent")
 

@@ -2,6 +2,8 @@
 
 The last third of the marginals over several attributes is held out: after adaptive selection they are those that
 departed most from the model before, so their errors are an upper estimate for the others, even if only one is held out.
+Of several the median is taken: one that departs much more than the others was found late, and says little of those that
+were not selected.
 Of marginals named by a user one or two would say little about others. Where a pilot measured marginals that are not in
 the model, these are held out, too: noisier ones, but of all pairs, and another upper estimate.
 """
@@ -56,7 +58,8 @@ def departure_of(
     held = several[len(several) - max(len(several) // 3, 1) :]
     known = [table for table in cuboids if not any(table is one for one in held)]
     beliefs = fit(shape, ones + known).beliefs
-    return departure_from([(table, beliefs.marginal(table.axes)) for table in held], beliefs.total)
+    found = [departure_from([(table, beliefs.marginal(table.axes))], beliefs.total) for table in held]
+    return Departure(*(float(np.median([getattr(one, part) for one in found])) for part in Departure.__slots__))
 
 
 def departure_from(held: list[tuple[CountedTable, Floats]], total: float) -> Departure:

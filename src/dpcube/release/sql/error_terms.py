@@ -37,14 +37,14 @@ class LinearCombination(NamedTuple):
         return LinearCombination(self.terms + other.terms, self.constant + other.constant)
 
 
-ONE = LinearCombination(constant=1.0)
+CONSTANT_ONE = LinearCombination(constant=1.0)
 
 
 class Ratio(NamedTuple):
     """A column that is `scale` times one combination over another plus `offset`; the denominator may be 1."""
 
     numerator: LinearCombination
-    denominator: LinearCombination = ONE
+    denominator: LinearCombination = CONSTANT_ONE
     scale: float = 1.0
     offset: float = 0.0
 
@@ -56,7 +56,7 @@ class Ratio(NamedTuple):
     def aggregate(self) -> exp.Expression | None:
         """The aggregate of a column of one; None if the column is of several."""
         terms, constant = self.numerator
-        return terms[0][1] if len(terms) == 1 and not constant and self.denominator == ONE else None
+        return terms[0][1] if len(terms) == 1 and not constant and self.denominator == CONSTANT_ONE else None
 
 
 def as_ratio(node: exp.Expression, fold: Fold) -> Ratio | None:
@@ -153,7 +153,11 @@ def _linear(node: exp.Expression, fold: Fold) -> LinearCombination | None:
         number = _number(node, fold)
         return None if number is None else LinearCombination(constant=number)
     found = as_ratio(node, fold)
-    if found is None or found.denominator != ONE or not all(_is_smooth(one) for _, one in found.numerator.terms):
+    if (
+        found is None
+        or found.denominator != CONSTANT_ONE
+        or not all(_is_smooth(one) for _, one in found.numerator.terms)
+    ):
         return None
     return found.numerator.times(found.scale).plus(LinearCombination(constant=found.offset))
 

@@ -133,15 +133,15 @@ def test_one_way_marginals_get_the_more_the_less_can_be_told_of_pairs() -> None:
     shares = [share_of_ones(rows_times_epsilon, shape) for rows_times_epsilon in (-50.0, 1e2, 6e3, 2e4, 6e4, 1e12)]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] == Fraction(17, 20) > shares[3] > shares[-1] == Fraction(9, 20)
-    # Twice the attributes, or the cells, with twice the rows: the same noise in a pair.
-    assert share_of_ones(2e4, shape) == share_of_ones(4e4, (9,) * 48) == share_of_ones(4e4, (18,) * 24)
+    # Twice the attributes, or four times the cells, with twice the rows: the same noise in a pair.
+    assert share_of_ones(2e4, shape) == share_of_ones(4e4, (9,) * 48) == share_of_ones(4e4, (36,) * 24)
     assert share_of_ones(1e4, (1, 1)) == share_of_ones(1e4, (1,) * 2)
 
 
 def test_the_rule_of_shares_is_least_in_its_own_sum_of_errors() -> None:
     """With one-way marginals' noise u / s and a gain of v log(1 + (1 - s) y): the share has the least sum."""
     shape, signal = (9,) * 24, 2e4
-    noise = 24 * 9 / signal
+    noise = 24 * 9**0.5 / signal
     y = GAIN / noise
     tried = np.linspace(0.3, 0.99, 691)
     sums = noise / tried - noise / WORTH * y * np.log(1 + (1 - tried) * y)

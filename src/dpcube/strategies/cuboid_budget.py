@@ -52,7 +52,7 @@ def share_of_ones(rows_times_epsilon: float, shape: tuple[int, ...]) -> Fraction
     """Return the share of the budget for one-way marginals, given the noisy number of rows.
 
     >>> [float(share_of_ones(signal, (9,) * 24)) for signal in (1e2, 6e3, 2e4, 6e4)]
-    [0.85, 0.85, 0.573, 0.45]
+    [0.85, 0.85, 0.497, 0.45]
     """
     roots = [min(side, MAX_WEIGHTED_SIDE) ** 0.25 for side in shape if side > 1] or [1.0]
     noise = len(shape) * float(np.mean(roots)) ** 2 / max(rows_times_epsilon, 1.0)

@@ -3,9 +3,10 @@
 The last third of the marginals over several attributes is held out: after adaptive selection they are those that
 departed most from the model before, so their errors are an upper estimate for the others, even if only one is held out.
 Of several the median is taken: one that departs much more than the others was found late, and says little of those that
-were not selected.
-Of marginals named by a user one or two would say little about others. Where a pilot measured marginals that are not in
-the model, these are held out, too: noisier ones, but of all pairs, and another upper estimate.
+were not selected. If squared departures of n pairs follow an exponential law, the k-th largest of them is ln(n / k)
+times their mean; by this the estimate is divided where k of n pairs were selected. Of marginals named by a user one or
+two would say little about others. Where a pilot measured marginals that are not in the model, these are held out, too:
+noisier ones, but of all pairs, and another upper estimate.
 """
 
 import math
@@ -59,7 +60,9 @@ def departure_of(
     known = [table for table in cuboids if not any(table is one for one in held)]
     beliefs = fit(shape, ones + known).beliefs
     found = [departure_from([(table, beliefs.marginal(table.axes))], beliefs.total) for table in held]
-    return Departure(*(float(np.median([getattr(one, part) for one in found])) for part in Departure.__slots__))
+    several_groups = sum(side > 1 for side in shape)
+    more = max(math.log(max(math.comb(several_groups, 2), 1) / len(several)), 1.0) if selected else 1.0
+    return Departure(*(float(np.median([getattr(one, part) for one in found])) / more for part in Departure.__slots__))
 
 
 def departure_from(held: list[tuple[CountedTable, Floats]], total: float) -> Departure:

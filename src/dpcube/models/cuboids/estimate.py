@@ -228,8 +228,8 @@ class CuboidsEstimate:
             if self.departure is None:
                 departed = self._furthest(axes, asked, at, rows) ** 2 * weighed / np.maximum(rows, TINY)
             else:
-                many = max(len(axes) * (len(axes) - 1) // 2, 1)
-                departed = many * self.departure.squares(values, weighed, rows, self.beliefs.total)
+                many = max(math.comb(len(axes), 2), 1)  # pairs, whose departures are partly the same rows
+                departed = math.sqrt(many) * self.departure.squares(values, weighed, rows, self.beliefs.total)
             within = np.where(modelled, departed, within)
         return best, within, modelled
 

@@ -1,6 +1,8 @@
 # Every target makes its own virtual environment from nothing but python3 and pip.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+CORE := .venv/.core
 READY := .venv/.ready
 COMPILED := .venv/.compiled
 # Tests start many processes, and each would compile every module and every assertion anew.
@@ -9,9 +11,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # take fifty times their processor time).
 check test nightly coverage: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo check test nightly coverage bench accuracy fuzz mutants lint linted-and-compiled clean
+.PHONY: demo check test nightly coverage bench accuracy fuzz mutants docs lint linted-and-compiled clean
 
-demo: $(COMPILED)     ## release the bundled table and ask it a few questions
+demo: $(CORE)         ## release the bundled table and ask it a few questions; installs the core alone
 	$(BIN)/dpcube demo
 
 check: linted-and-compiled  ## the quick tests, without processes and statistics: under a minute
@@ -54,10 +56,25 @@ fuzz: $(READY)        ## hostile files, questions and commands, guided by covera
 mutants: $(READY)     ## small faults put into trusted code: which do the tests notice? (hours, resumable; MUTANTS=privacy/noise)
 	$(BIN)/python tools/mutants.py $(MUTANTS)
 
+DOCS_READY := .venv-docs/.ready
+docs: $(DOCS_READY)   ## the site of the documentation, in site/: spelling, then pages and links, where a warning is an error
+	.venv-docs/bin/codespell --ignore-words-list=$(SPELT) README.md docs examples --skip '*.csv,*.json,*.svg,*.png'
+	.venv-docs/bin/zensical build --clean --strict
+
+SPELT := regoin,widht
+$(DOCS_READY):
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet --disable-pip-version-check zensical==0.0.73 codespell==2.4.3
+	touch $@
+
 # Packages bring 195 MB of modules, of which importing what tests use takes a third, and Python compiles those when it imports them.
-$(READY): pyproject.toml
+$(READY): $(CORE)
+	$(PIP_INSTALL) -e ".[dev]"
+	touch $@
+
+$(CORE): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e ".[dev]"
+	$(PIP_INSTALL) -e .
 	touch $@
 
 $(COMPILED): $(READY)
@@ -65,4 +82,4 @@ $(COMPILED): $(READY)
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .mutants
+	rm -rf .venv .venv-docs site .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .mutants

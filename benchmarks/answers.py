@@ -20,8 +20,8 @@ from dpcube.testing import SeededNoise
 
 SHAPE = (1024, 1024)
 QUERIES = 100_000
-MOST_OVER_INDEXING = 20
-MOST_OVER_VALUES = 5
+MAX_OVER_INDEXING = 20
+MAX_OVER_VALUES = 5
 
 
 def ranges() -> list[str]:
@@ -50,13 +50,13 @@ def _ranges_of(strategy: str) -> list[str]:
         f"{QUERIES:,} random ranges on a {SHAPE[0]} x {SHAPE[1]} cube of {parts:,} boxes, {strategy}",
         f"numpy fancy indexing of the corners   {indexing * 1e3:8.1f} ms",
         f"values                                {values * 1e3:8.1f} ms = {values / indexing:.1f}x "
-        f"(target: at most {MOST_OVER_INDEXING})",
+        f"(target: at most {MAX_OVER_INDEXING})",
         f"values and errors                     {errors * 1e3:8.1f} ms = {errors / values:.1f}x the values "
-        f"(target: at most {MOST_OVER_VALUES})",
+        f"(target: at most {MAX_OVER_VALUES})",
     ]
 
 
-MOST_SECONDS = 1.0
+MAX_SECONDS = 1.0
 DOMAIN = Domain(
     (
         Category(name="flag", values=("A", "N", "R")),
@@ -132,7 +132,7 @@ def sql() -> list[str]:
                 check(release.sql(ours), ask(connection, by_hand))
                 alone = seconds(partial(ask, connection, by_hand), repeats=3)
                 line += f", by hand on a table of every cell {alone * 1e3:6.0f} ms"
-            lines.append(f"{line} (target: at most {MOST_SECONDS:g} s)")
+            lines.append(f"{line} (target: at most {MAX_SECONDS:g} s)")
     return lines
 
 
@@ -148,7 +148,7 @@ def check(ours: pa.Table, by_hand: pa.Table) -> None:
 
 
 ROWS = 2_000_000
-MOST_OVER_CHOICE = 3
+MAX_OVER_CHOICE = 3
 
 
 def synthetic_rows() -> list[str]:
@@ -179,7 +179,7 @@ def _compared(name: str, release: Release) -> list[str]:
     rows = seconds(lambda: deque(release.synthesize_batches(ROWS, 1), maxlen=0), repeats=3)
     return [
         f"{name:20} {len(release.domain.names)} columns: {_rate(rows)}; choice {_rate(choice)}, multinomial and "
-        f"shuffle {_rate(shuffled)}: {rows / choice:.1f}x the time of choice (target: at most {MOST_OVER_CHOICE})"
+        f"shuffle {_rate(shuffled)}: {rows / choice:.1f}x the time of choice (target: at most {MAX_OVER_CHOICE})"
     ]
 
 

@@ -30,10 +30,9 @@ from dpcube.models.marginals.balanced import cells_of_table
 from dpcube.queries import Workload
 from dpcube.research.accuracy.runs import errors_by_kind, laplace_error
 from dpcube.research.arrays import experiment
-from dpcube.research.kept_runs import seed_of
+from dpcube.research.processes import seed_of
 from dpcube.research.ratios import MeanError
-from dpcube.research.simulated_tables import classes, hills
-from dpcube.research.tables import coded_domain
+from dpcube.research.tables import classes, coded_domain, hills
 from dpcube.strategies.simulated import ranges_of
 from dpcube.testing import SeededNoise
 

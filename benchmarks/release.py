@@ -22,8 +22,8 @@ SHAPES = {
 }
 ADAPTIVE_SHAPES = ("128 x 128", "1024 x 1024")
 EPSILON = "0.1"
-MOST_OVER_NOISE = 60
-MOST_GROWTH = 1.5
+MAX_OVER_NOISE = 60
+MAX_GROWTH = 1.5
 
 
 def run() -> Iterator[str]:
@@ -34,10 +34,10 @@ def run() -> Iterator[str]:
         result = measured[name] = _measure("dpcube", shape)
         yield f"{_line(name, result)}  {result['boxes']:9,} boxes  {_over_noise(result):5.1f}x one numpy noise pass"
     over_noise = _over_noise(measured["1024 x 1024"])
-    yield f"1024 x 1024 takes {over_noise:.1f}x one numpy float-noise pass (target: at most {MOST_OVER_NOISE})"
+    yield f"1024 x 1024 takes {over_noise:.1f}x one numpy float-noise pass (target: at most {MAX_OVER_NOISE})"
     small, large = measured["6 attributes, 10^6 cells"], measured["6 attributes, 10^7 cells"]
     growth = (large["seconds"] / large["cells"]) / (small["seconds"] / small["cells"])
-    yield f"time per cell grows {growth:.2f}x from 10^6 to 10^7 cells (target: at most {MOST_GROWTH})"
+    yield f"time per cell grows {growth:.2f}x from 10^6 to 10^7 cells (target: at most {MAX_GROWTH})"
     yield f"adaptive release from counts and its estimated cells, epsilon {EPSILON}, warm"
     for name in ADAPTIVE_SHAPES:
         yield _line(name, _measure("adaptive", SHAPES[name]))

@@ -32,8 +32,8 @@ from dpcube.queries.random_ranges import random_ranges
 from dpcube.release import Release
 from dpcube.release.periods import merged
 from dpcube.research.arrays import experiment
-from dpcube.research.kept_runs import seed_of
-from dpcube.research.simulated_tables import classes, hills
+from dpcube.research.processes import seed_of
+from dpcube.research.tables import classes, hills
 from dpcube.strategies import Cuboids
 from dpcube.testing import SeededNoise
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from chromium import INSTALLING
-from dpcube.web.explorer.engine_package import PACKAGE, PACKAGE_VERSION
+from dpcube.web.explorer.inlined import PACKAGE, PACKAGE_VERSION
 
 
 def duckdb_package(folder: Path) -> Path:

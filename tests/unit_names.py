@@ -17,7 +17,7 @@ import pandas as pd
 BLANKS = b" \t\n\v\f\r"
 LONGEST_TYPED = 1000  # bytes of text that is read as anything else
 LONGEST_NAME = 2**20 - 1  # bytes of text that names a unit
-MOST_PARTS = 100  # of a tuple
+MAX_PARTS = 100  # of a tuple
 NANOSECOND = Fraction(1, 10**9)
 UNITS = dict(zip(("s", "ms", "us", "ns", "ps", "fs", "as"), (Fraction(1, 1000**i) for i in range(7)), strict=True))
 UNITS |= {"m": Fraction(60), "h": Fraction(3600), "D": Fraction(86_400), "W": Fraction(7 * 86_400)}
@@ -179,7 +179,7 @@ def _tuple(value: tuple[Any, ...]) -> Hashable:
     parts = [None if part is None or type(part) is tuple else named(part) for part in value]
     told = all(part is None or name not in (None, DROPPED) for part, name in zip(value, parts, strict=True))
     long = sum(len(part) for part in value if isinstance(part, str | bytes)) > LONGEST_NAME
-    return DROPPED if not told or long or len(value) > MOST_PARTS else ("tuple", *parts)
+    return DROPPED if not told or long or len(value) > MAX_PARTS else ("tuple", *parts)
 
 
 NAMES: tuple[tuple[tuple[type, ...], Callable[[Any], Hashable]], ...] = (

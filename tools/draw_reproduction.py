@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 from dpcube.research.reproduce import GROUPS, Figure, Maps, make_figures, recorded_figures
-from dpcube.research.reproduce.draw import draw_figure
-from dpcube.research.reproduce.files import reproduction_page
+from dpcube.research.reproduce.draw import draw_figure, reproduction_page
 
 DOCS = Path(__file__).parents[1] / "docs" / "research"
 

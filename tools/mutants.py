@@ -48,7 +48,7 @@ OUTCOMES = KEPT / "outcomes.jsonl"
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 NOT_COPIED = (".git", ".venv", ".mutants", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".fuzz")
 QUICK = ["-m", "not slow", "tests/unit", "tests/property", "tests/golden", "tests/architecture", "src"]
-UNKNOWN_SECONDS, LOADING_SECONDS, MOST_SECONDS = 5.0, 0.5, 5.0
+UNKNOWN_SECONDS, LOADING_SECONDS, MAX_SECONDS = 5.0, 0.5, 5.0
 
 
 class Times:
@@ -302,7 +302,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Which small faults in trusted code do the tests notice?")
     parser.add_argument("words", nargs="*", help="modules whose paths hold one of these; with --measure: tests")
     parser.add_argument("--again", action="store_true", help="try what is not killed once more")
-    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="of tests for each mutant")
+    parser.add_argument("--seconds", type=float, default=MAX_SECONDS, help="of tests for each mutant")
     parser.add_argument("--processes", type=int, default=1, help="that try mutants at a time")
     parser.add_argument("--tests", nargs="*", default=[], help="use only tests whose names hold one of these")
     parser.add_argument("--measure", action="store_true", help="measure which tests reach which lines")

@@ -108,11 +108,12 @@ def forked(run: Callable[[], int], seconds: float) -> int:
         late = not select.select([ended], [], [], BUSY * seconds)[0]
         if late:
             os.killpg(child, signal.SIGKILL)
-        status = os.waitpid(child, 0)[1]
+        _, status, used = os.wait4(child, 0)
     finally:
         os.close(ended)
     code = os.waitstatus_to_exitcode(status)
-    return TIME if late or code in (-signal.SIGXCPU, -signal.SIGALRM) else code
+    spent = code == -signal.SIGKILL and used.ru_utime + used.ru_stime >= seconds  # the hard limit, not want of memory
+    return TIME if late or spent or code in (-signal.SIGXCPU, -signal.SIGALRM) else code
 
 
 def allow(seconds: float) -> None:

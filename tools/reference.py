@@ -8,6 +8,7 @@ tests/unit/test_reference_pages.py keeps them current.
 
 import inspect
 import re
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -56,7 +57,8 @@ def command_page() -> str:
         "that you can correct, 1 for a request that is refused, and 130 for an interruption.",
         "",
         '**Completion.** In Bash, add `eval "$(_DPCUBE_COMPLETE=bash_source dpcube)"` to `~/.bashrc`. In Zsh, add',
-        '`eval "$(_DPCUBE_COMPLETE=zsh_source dpcube)"` to `~/.zshrc`.',
+        '`eval "$(_DPCUBE_COMPLETE=zsh_source dpcube)"` to `~/.zshrc`. For fish, run',
+        "`_DPCUBE_COMPLETE=fish_source dpcube > ~/.config/fish/completions/dpcube.fish`.",
         "",
     ]
     for section, verbs in SECTIONS.items():
@@ -117,7 +119,13 @@ def python_page() -> str:
         else:
             for one in public(module):
                 lines += object_lines(name, one, getattr(module, one))
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+    return formatted(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n")
+
+
+def formatted(page: str) -> str:
+    """Return a page with its Python laid out by ruff, which `make lint` asks for in Markdown too."""
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(REFERENCE / "python.md"), "-"]
+    return subprocess.run(command, input=page, capture_output=True, text=True, check=True).stdout
 
 
 def public(module: ModuleType) -> list[str]:

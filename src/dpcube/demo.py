@@ -16,10 +16,9 @@ from dpcube.core.errors import InputError
 from dpcube.curator.publishing import count, publish
 from dpcube.queries import query
 from dpcube.release import Answer, Release
-from dpcube.release.page_parts import html_table, pictures_html
 from dpcube.release.plots import HeatMap, Picture, picture
 from dpcube.release.plots.picture import coarsen
-from dpcube.release.report import finest_pair, report
+from dpcube.release.report import finest_pair, html_table, pictures_html, report
 from dpcube.strategies import Strategy
 
 QuestionsAnswered = Sequence[tuple[str, int, Answer]]

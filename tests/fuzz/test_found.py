@@ -20,8 +20,8 @@ from bounds import bounded
 from dpcube import Category, Domain, Integer, Release
 from dpcube.core import memory
 from dpcube.core.counter import BUDGET_UNITS
-from dpcube.core.domain.limits import MAX_KEY_DEPTH
 from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
+from dpcube.core.limits import MAX_KEY_DEPTH
 from dpcube.curator import publish
 from dpcube.measurements import Marginal
 from dpcube.measurements.measurements import MAX_SUMMED_UNITS

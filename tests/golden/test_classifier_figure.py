@@ -21,7 +21,7 @@ from dpcube.research.reproduce.classifiers import (
     points,
     recorded_classification,
 )
-from dpcube.research.reproduce.files import reproduction_page
+from dpcube.research.reproduce.draw import reproduction_page
 
 RECORDED = Path(__file__).parents[2] / "docs" / "research" / "reproduction"
 ID3 = GOLDEN["adult"]["ID3_no_missing"]

@@ -14,8 +14,7 @@ from dpcube.core.errors import InputError
 from dpcube.research import reproduce
 from dpcube.research.reproduce import GROUPS, MEASURED, Figure, make_figures, recorded_figures
 from dpcube.research.reproduce.against_rivals import ADDED, PAPERS, queries_by_size
-from dpcube.research.reproduce.draw import CURVE_STYLES, draw_figure, figure_digest
-from dpcube.research.reproduce.files import reproduction_page
+from dpcube.research.reproduce.draw import CURVE_STYLES, draw_figure, figure_digest, reproduction_page
 from dpcube.research.reproduce.measured import (
     WIDTHS,
     CurveLook,

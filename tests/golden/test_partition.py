@@ -8,8 +8,7 @@ import pytest
 from golden_file import GOLDEN, agrees
 
 from dpcube.core.boxes import Partitioning
-from dpcube.trees.partition.growth import grow
-from dpcube.trees.partition.variance import Weight, weighted_variance
+from dpcube.trees.growth import Weight, grow, weighted_variance
 
 EXAMPLE = GOLDEN["example_3x3"]
 CUBE = np.array(EXAMPLE["x"], dtype=np.int64).reshape(3, 3)

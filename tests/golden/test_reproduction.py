@@ -18,10 +18,9 @@ from dpcube import theory
 from dpcube.core.errors import InputError
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.research.reproduce import Figure, Maps, figure_groups, make_figures, recorded_figures
-from dpcube.research.reproduce.draw import draw_figure, figure_digest, keep_apart
-from dpcube.research.reproduce.files import reproduction_page
-from dpcube.research.reproduce.histograms import SHARE, mean_errors
+from dpcube.research.reproduce.draw import draw_figure, figure_digest, keep_apart, reproduction_page
 from dpcube.research.reproduce.theory import even_error_given_eta
+from dpcube.research.reproduce.variance import SHARE, mean_errors
 from dpcube.strategies import TwoPhase
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from dpcube.core.errors import QueryError
 from dpcube.core.gate import Gate
 from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
 from dpcube.models import Estimate, estimate
-from dpcube.models.tree_totals import consistent_totals
+from dpcube.models.least_squares_tree import consistent_totals
 from dpcube.noise import noise_variances
 from dpcube.queries import CountingQueries, CountingQuery
 from dpcube.testing import SilentNoise

@@ -80,7 +80,7 @@ def work(call: Callable[[], object]) -> tuple[int, int]:
     return calls, most
 
 
-MOST_CALLS, MAX_CACHE_BYTES = 500, 2**18
+MAX_CALLS, MAX_CACHE_BYTES = 500, 2**18
 """A microsecond a call, and arrays in the processor's cache: half a millisecond."""
 
 
@@ -95,12 +95,12 @@ def test_one_expected_error_takes_a_few_hundred_calls_on_small_arrays() -> None:
         "three weights": lambda: theory.mean_abs(parts / A2, [1, 1, 1], noise="discrete", weights=parts),
     }
     done = {name: work(call) for name, call in calls.items()}
-    assert all(number <= MOST_CALLS and most <= MAX_CACHE_BYTES for number, most in done.values()), done
+    assert all(number <= MAX_CALLS and most <= MAX_CACHE_BYTES for number, most in done.values()), done
 
 
 def test_an_error_that_is_summed_in_a_loop_or_over_a_long_array_is_seen() -> None:
     points = np.linspace(-30, 30, 2**16)
-    assert work(lambda: [math.exp(-abs(point)) for point in points[:1000]])[0] > MOST_CALLS
+    assert work(lambda: [math.exp(-abs(point)) for point in points[:1000]])[0] > MAX_CALLS
     assert work(lambda: np.exp(-np.abs(points)).sum())[1] > MAX_CACHE_BYTES
 
 

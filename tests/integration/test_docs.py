@@ -91,6 +91,9 @@ def test_the_readme_publishes_a_frame(tmp_path: Path, monkeypatch: pytest.Monkey
     exec(block, names)
     assert Release.open("visits.dpcube").digest == names["release"].digest
     assert Path("visits.ledger").exists()
+    (asked,) = [b for b in fenced("../README.md", "python") if "dpcube.open" in b]
+    exec(asked, names)
+    assert names["r"].digest == names["release"].digest
     names["domain"].save("visits.toml")  # the form in the comment
     for frame in (names["visits"], pl.from_pandas(names["visits"])):
         assert publish(frame, "visits.toml", epsilon=0.5, ledger=None).domain == names["domain"]

@@ -23,7 +23,7 @@ from dpcube.core.period import Period
 from dpcube.curator import publish
 from dpcube.measurements.file import check_writable
 from dpcube.release import rescue
-from dpcube.release.completion import waiting_charges
+from dpcube.release.ledger_record import waiting_charges
 
 DOMAIN = Domain.of_shape((2, 3))
 COUNTS = np.full((2, 3), 10_000)

@@ -22,7 +22,7 @@ from dpcube.core.errors import BudgetError, DomainError, InputError
 from dpcube.core.gate import Gate
 from dpcube.measurements import Marginal
 from dpcube.testing import SilentNoise
-from dpcube.trees.partition import grow
+from dpcube.trees.growth import grow
 
 quick = settings(deadline=None, max_examples=100, derandomize=True)
 AMOUNTS = st.fractions(Fraction(1, 1000), Fraction(1, 2), max_denominator=1000)

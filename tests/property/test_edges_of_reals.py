@@ -21,7 +21,7 @@ from dpcube import Domain, Float, Integer, Release, evaluate
 from dpcube.core.errors import QueryError
 from dpcube.curator.publishing import count
 from dpcube.queries import CountingQueries, query
-from dpcube.queries.cuts import cut_queries, cut_words
+from dpcube.queries.counting import cut_queries, cut_words
 from dpcube.testing import SilentNoise
 
 FEW = settings(

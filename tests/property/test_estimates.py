@@ -23,8 +23,8 @@ from dpcube.core.domain import Attribute
 from dpcube.core.domain.attribute import Destination
 from dpcube.core.gate import Gate
 from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
-from dpcube.models import Estimate, available, estimate
-from dpcube.models.boxes import BoxEstimate, part
+from dpcube.models import Estimate, available, boxes, estimate
+from dpcube.models.boxes import BoxEstimate
 from dpcube.models.errors.nonuniformity import REACHED
 from dpcube.models.estimators import ESTIMATORS
 from dpcube.queries import CountingQueries, CountingQuery
@@ -218,7 +218,7 @@ def test_tables_know_whole_boxes_as_a_walk_does(monkeypatch: pytest.MonkeyPatch)
     whole_boxes = Workload(tree.shape, tree.lower[nodes], tree.upper[nodes])
     by_table = got.errors(whole_boxes)
     assert "_tables" in got.boxes.__dict__
-    monkeypatch.setattr(part, "worthwhile", lambda *_: False)
+    monkeypatch.setattr(boxes, "worthwhile", lambda *_: False)
     by_walk = got.errors(whole_boxes)
     assert by_table.noises is not None
     assert by_walk.noises is not None

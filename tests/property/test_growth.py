@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import box_sums
 from dpcube.core.errors import DomainError, InputError
-from dpcube.trees.partition.growth import NO_LIMIT, Rule, _grow, grow
-from dpcube.trees.partition.variance import Weight, weighted_variance
+from dpcube.trees.growth import NO_LIMIT, Rule, Weight, _grow, grow, weighted_variance
 from dpcube.trees.tree import BoxTree
 
 SplitRule = Literal["best", "longest"]

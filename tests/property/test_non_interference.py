@@ -19,7 +19,7 @@ from dpcube.measurements import Marginal, Selection, Transcript
 from dpcube.research.strategies.median_tree import MedianTree
 from dpcube.strategies import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.trees.partition import grow
+from dpcube.trees.growth import grow
 
 Asked = tuple[object, ...]
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpcube.core.arrays import Floats
+from dpcube.models.least_squares_tree import pooled_counts
 from dpcube.models.posterior import Posterior, PosteriorEstimate, infer
 from dpcube.models.posterior.splits import CONTRADICTED, NEARNESS, between, divide, gather, log_normal
-from dpcube.models.tree_totals import pooled_counts
 from dpcube.queries import Workload
 from dpcube.queries.counting import CountingQueries, CountingQuery
 from dpcube.queries.random_ranges import random_ranges

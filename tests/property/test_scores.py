@@ -15,9 +15,9 @@ from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import (
     CRITERIA,
-    MOST_PREDICTED,
-    MOST_ROWS,
-    MOST_WEIGHT,
+    MAX_CANDIDATE_WEIGHT,
+    MAX_COUNTED_ROWS,
+    MAX_PREDICTED,
     ONE,
     BestSplit,
     Candidates,
@@ -48,10 +48,10 @@ def slabs() -> Boxes:
     return Boxes(SHAPE, np.array([[0, 0, 0], [1, 1, 0]]), np.array([[1, 4, 2], [3, 4, 2]]))
 
 
-PREDICTED = st.integers(-9, 30) | st.sampled_from([MOST_PREDICTED // SIZE, -MOST_PREDICTED // SIZE + 1, 2**53 + 1])
-WEIGHTS = st.lists(st.integers(1, 5) | st.just(MOST_WEIGHT), min_size=3, max_size=3).map(np.array)
+PREDICTED = st.integers(-9, 30) | st.sampled_from([MAX_PREDICTED // SIZE, -MAX_PREDICTED // SIZE + 1, 2**53 + 1])
+WEIGHTS = st.lists(st.integers(1, 5) | st.just(MAX_CANDIDATE_WEIGHT), min_size=3, max_size=3).map(np.array)
 ALLOWANCES = st.lists(
-    st.integers(-9, 9) | st.sampled_from([MOST_PREDICTED, -MOST_PREDICTED]), min_size=3, max_size=3
+    st.integers(-9, 9) | st.sampled_from([MAX_PREDICTED, -MAX_PREDICTED]), min_size=3, max_size=3
 ).map(np.array)
 AXES = ((0,), (0, 2), (1, 2))
 
@@ -74,7 +74,7 @@ SPLITS = st.builds(
     st.just(2),
     st.just((0, 1)),
     st.sampled_from(CRITERIA),
-    st.sampled_from([1, 2, 5, 1000, 2**53, MOST_ROWS]),
+    st.sampled_from([1, 2, 5, 1000, 2**53, MAX_COUNTED_ROWS]),
 )
 EVERY: st.SearchStrategy[Candidates] = st.one_of(MEDIANS, SPLITS, table_distances())
 
@@ -233,7 +233,7 @@ def test_information_is_the_entropy_that_is_left(counts: Ints) -> None:
         assert abs(exact - score) < 2 * 3 * len(parts)
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 5, 100, 2**20, MOST_ROWS])
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 100, 2**20, MAX_COUNTED_ROWS])
 def test_the_spread_of_information_is_that_of_its_bound(most: int) -> None:
     """Of N rows at most it is log2(N + 1) + 1/ln 2 at most, and above it by rounding alone."""
     spread = BestSplit(whole(), 2, (0, 1), "information", most).sensitivity

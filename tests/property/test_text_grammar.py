@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpcube.core.domain.grammar import DATE, NUMBER
-from dpcube.core.domain.limits import MAX_PARSED_TEXT
 from dpcube.core.domain.reading import BLANKS
+from dpcube.core.limits import MAX_PARSED_TEXT
 from dpcube.core.sources.dialect import DUCKDB, POSTGRESQL, Dialect
 
 pytestmark = pytest.mark.slow

@@ -21,7 +21,7 @@ from dpcube.core.gate import Gate
 from dpcube.core.noise import ExactNoise
 from dpcube.strategies import Cells, TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.trees.partition import grow
+from dpcube.trees.growth import grow
 
 SHAPE = (300, 240)
 # Distinct counts, and two cells of five are empty.

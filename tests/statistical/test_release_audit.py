@@ -383,7 +383,7 @@ class TablesForNothing(Gate):
 def test_sabotage_a_tree_that_spends_what_tables_were_charged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The strategy forgets what its tables cost: an honest gate refuses, and of another the audit tells."""
     monkeypatch.setattr(adaptive, "select_plan", lambda *_: ADAPTIVE)
-    monkeypatch.setattr(adaptive, "marginals_reduce_error", lambda *_: True)
+    monkeypatch.setattr(adaptive, "best_share", lambda _, shares, *__: shares[1])
     monkeypatch.setattr(adaptive, "one_way_shares", lambda *_, **__: [Fraction(1, 8)] * 3)
     forgotten: list[int] = []
     monkeypatch.setattr(PartialTree, "set_aside", lambda _, units: forgotten.append(units))

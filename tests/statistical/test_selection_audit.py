@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates import CRITERIA, BestSplit, Candidates, MedianCuts, TableDistances
+from dpcube.core.candidates import CRITERIA, BestSplit, Candidates, MedianCuts, ReadRows, TableDistances
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.gate import Gate
 from dpcube.core.selection import one_sided, selected
@@ -67,6 +67,7 @@ KINDS: dict[str, Candidates] = {
     "weighted tables": tables(np.array([1, 3, 2])),
     **{criterion: BestSplit(SQUARE, 2, (0, 1), criterion) for criterion in CRITERIA},
     "information of few": BestSplit(SQUARE, 2, (0, 1), "information", 2),
+    "readings": ReadRows((2, 3), (0, 1), (np.array([True, False]), np.array([True, False, False])), (2, 1)),
 }
 
 
@@ -119,7 +120,7 @@ def tables_of(candidates: Candidates) -> Iterator[Values]:
 
 
 BASES = {1: Fraction(1, 3), 2: Fraction(1, 2), 6: Fraction(2, 3)}
-ATTAINED = {"medians", "medians of two boxes", "opposite tables", "tables", "max"}
+ATTAINED = {"medians", "medians of two boxes", "opposite tables", "tables", "max", "readings"}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -218,6 +219,7 @@ def loses_too_much(
 LINE = np.array([3, 2, 0])
 TWO_CUTS = MedianCuts(whole(3), np.array([0]))
 TWO_TABLES = opposite(3, 9)
+TWO_READINGS = ReadRows((1, 3), (1, 1), (np.array([True, False, False]), np.array([False, True, True])), (1, 1))
 TWO_SPLITS = BestSplit(whole(1, 2, 2), 2, (0, 1))
 """Of the whole, and by the values of an axis: the second has the fewer rows outside the largest class."""
 LINES = LINE[None]
@@ -245,6 +247,7 @@ def test_the_gate_chooses_by_the_law(candidates: Candidates, table: Values, stor
 def test_the_gate_passes_the_audit(store: str) -> None:
     assert not loses_too_much(over(store), choice(TWO_CUTS), LINE, spread=2)
     assert not loses_too_much(over(store), choice(TWO_TABLES), LINES, spread=2)
+    assert not loses_too_much(over(store), choice(TWO_READINGS), LINES, spread=1)
     assert not loses_too_much(over(store), choice(TWO_SPLITS), EVEN, spread=1)
     assert not loses_too_much(over(store), choice(TWO_SPLITS), EVEN, spread=1, rows=2)
     assert not loses_too_much(over(store), choice(TWO_SPLITS), TIED, spread=1)
@@ -324,6 +327,7 @@ CAUGHT: dict[str, tuple[Callable[..., NoisyCounter], Job, Values, int, int]] = {
     "noise for half of the spread, ranks": (Halved, choice(TWO_CUTS), LINE, 2, 1),
     "noise for half of the spread, distances": (Halved, choice(TWO_TABLES), LINES, 2, 1),
     "noise for half of the spread, splits": (Halved, choice(TWO_SPLITS), EVEN, 1, 1),
+    "noise for half of the spread, readings": (Halved, choice(TWO_READINGS), LINES, 1, 1),
     "score from floats": (FromFloats, choice(TWO_SPLITS), FLOATS, 1, 1),
     "noise shared by candidates": (SharedNoise, choice(TWO_SPLITS), TIED, 1, 1),
     "charge forgotten": (ChargeForgotten, choice(TWO_CUTS), LINE, 2, 1),

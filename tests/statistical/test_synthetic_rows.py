@@ -16,7 +16,7 @@ from dpcube import Domain, Release, datasets, evaluate
 from dpcube.core.arrays import Floats
 from dpcube.core.domain import Date, Float, Integer
 from dpcube.curator.publishing import count
-from dpcube.models.non_negative import non_negative
+from dpcube.models.cell_sums import non_negative
 from dpcube.release.synthesize import synthetic_rows
 from dpcube.testing import SeededNoise
 from given_cells import given_cells

@@ -16,15 +16,23 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.gate import Gate
 from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models import estimate
-from dpcube.models.errors.fixed_inputs import fixed_normals
+from dpcube.models.errors.parts import fixed_normals
+from dpcube.models.least_squares_tree import linear_totals
 from dpcube.models.marginals import BalancedEstimate, Components, NoisyTable
 from dpcube.models.marginals.balanced import cells_of_table
 from dpcube.models.marginals.components import TableAxes, assembled, centred, table_over
-from dpcube.models.marginals.fitting import fitted, maximum_entropy_cube, nearest_with_margins, nearest_with_sums
-from dpcube.models.marginals.shrinkage import Departures, groups_by_size, posterior_signals, signals
+from dpcube.models.marginals.fitting import (
+    Departures,
+    fitted,
+    groups_by_size,
+    maximum_entropy_cube,
+    nearest_with_margins,
+    nearest_with_sums,
+    posterior_signals,
+    signals,
+)
 from dpcube.models.posterior import Whole, infer, whole_count
 from dpcube.models.posterior.estimate import PosteriorEstimate
-from dpcube.models.tree_totals import linear_totals
 from dpcube.queries import CountingQueries, Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import WorkloadModel

@@ -21,8 +21,16 @@ from dpcube.research.natural_questions import (
     natural_questions,
 )
 from dpcube.research.processes import in_processes
-from dpcube.research.simulated_tables import CELL_RANGE, LAWS, drawn_table, drawn_tables
-from dpcube.research.tables import PublicTable, coded_questions, coded_tables, demo_table
+from dpcube.research.tables import (
+    CELL_RANGE,
+    LAWS,
+    PublicTable,
+    coded_questions,
+    coded_tables,
+    demo_table,
+    drawn_table,
+    drawn_tables,
+)
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dpcube.core.arrays import Floats
-from dpcube.models.errors.fixed_inputs import fixed_normals
+from dpcube.models.errors.parts import fixed_normals
+from dpcube.models.least_squares_tree import linear_totals
 from dpcube.models.posterior.calibration import measured_calibration
-from dpcube.models.tree_totals import linear_totals
 from dpcube.queries.workload_model import WorkloadModel
 from dpcube.trees.halving import halve
 from dpcube.trees.tree import BoxTree

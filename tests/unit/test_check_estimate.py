@@ -12,11 +12,10 @@ import pytest
 from dpcube import Category, Domain, Float, Integer, Release
 from dpcube.core.arrays import Floats, Ints, Places
 from dpcube.curator.publishing import publish
-from dpcube.models.arrays import READERS, EstimateArrays
 from dpcube.models.boxes import BoxEstimate
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.estimators import ESTIMATORS, available, estimate
-from dpcube.models.protocol import Queries
+from dpcube.models.protocol import READERS, EstimateArrays, Queries
 from dpcube.models.sampling import Generator
 from dpcube.strategies import Adaptive
 from dpcube.testing import check_estimate

@@ -11,12 +11,13 @@ from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes, first_meeting
 from dpcube.core.candidates import (
     CANDIDATE_KINDS,
-    MOST_PREDICTED,
-    MOST_ROWS,
-    MOST_WEIGHT,
+    MAX_CANDIDATE_WEIGHT,
+    MAX_COUNTED_ROWS,
+    MAX_PREDICTED,
     BestSplit,
     Candidates,
     MedianCuts,
+    ReadRows,
     TableDistances,
 )
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
@@ -43,6 +44,7 @@ KINDS: list[Candidates] = [
     *(BestSplit(WHOLE, 2, (0, 1), criterion) for criterion in ("max", "gini", "information")),
     BestSplit(boxes_of(((0, 0, 0), (2, 1, 2)), REST), 2, (0, 1)),
     TableDistances(SHAPE, ((0,), (1, 2)), (np.array([100, 100]), np.full((3, 4), 23)), ONE, ZERO),
+    ReadRows(SHAPE, (0, 2), (np.array([True, False]), np.array([True, True, False, False])), (3, 2)),
 ]
 
 
@@ -100,18 +102,18 @@ def test_the_largest_scores_there_can_be_do_not_wrap_around() -> None:
     assert cuts.scores(table).tolist() == [-most, -most]
     for noise, expected in (((most, 0), 0), ((0, most), 1), ((-(2**63), most), 0), ((most - 1, -(2**63)), 1)):
         assert Gate(table, Fraction(1), noise=Loud(*noise)).select(cuts, BUDGET_UNITS).tolist() == [expected]
-    total = np.array([-MOST_PREDICTED])
-    weights = np.array([1, MOST_WEIGHT])
-    far = TableDistances((1, 3), ((0,), (0,)), (total, -total), weights, -ONE * MOST_PREDICTED)
+    total = np.array([-MAX_PREDICTED])
+    weights = np.array([1, MAX_CANDIDATE_WEIGHT])
+    far = TableDistances((1, 3), ((0,), (0,)), (total, -total), weights, -ONE * MAX_PREDICTED)
     assert far.scores(table[None]).tolist() == [
-        most + 2 * MOST_PREDICTED,
-        MOST_WEIGHT * most,
+        most + 2 * MAX_PREDICTED,
+        MAX_CANDIDATE_WEIGHT * most,
     ]
     for noise, expected in (((most, 0), 0), ((0, most), 1)):  # the sums are above 2^63 and 2^64
         near = TableDistances((1, 3), ((0,), (0,)), (total, total), ONE, ZERO)
         assert Gate(table[None], Fraction(1), noise=Loud(*noise)).select(near, BUDGET_UNITS).tolist() == [expected]
-    tables = TableDistances((3,), ((0,),), (np.full(3, -(MOST_PREDICTED // 3)),), ONE[:1], ZERO[:1])
-    assert tables.scores(table).tolist() == [most + 3 * (MOST_PREDICTED // 3)]
+    tables = TableDistances((3,), ((0,),), (np.full(3, -(MAX_PREDICTED // 3)),), ONE[:1], ZERO[:1])
+    assert tables.scores(table).tolist() == [most + 3 * (MAX_PREDICTED // 3)]
     square = np.array([[most // 2, most // 2]]).T
     for criterion in ("max", "gini", "information"):
         split = BestSplit(boxes_of(((0, 0), (2, 1)), shape=(2, 1)), 0, (1,), criterion)
@@ -224,13 +226,13 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a split by no axis": (lambda: split(axes=(0, 3)), "each axis of a split"),
     "no such criterion": (lambda: split(criterion="ratio"), "one of max, gini, information"),
     "no rows": (lambda: split(most_rows=0), "most_rows"),
-    "too many rows": (lambda: split(most_rows=MOST_ROWS + 1), "most_rows"),
+    "too many rows": (lambda: split(most_rows=MAX_COUNTED_ROWS + 1), "most_rows"),
     "rows that are no whole number": (lambda: split(most_rows=5.0), "most_rows"),
     "a weight of 0": (lambda: tables(weights=ZERO), "the weights of candidates"),
-    "too large a weight": (lambda: tables(weights=ONE * (MOST_WEIGHT + 1)), "the weights of candidates"),
+    "too large a weight": (lambda: tables(weights=ONE * (MAX_CANDIDATE_WEIGHT + 1)), "the weights of candidates"),
     "weights that are floats": (lambda: tables(weights=ONE * 1.5), "the weights of candidates"),
     "one weight for all": (lambda: tables(weights=np.int64(1)), "the weights of candidates"),
-    "too large an allowance": (lambda: tables(allowances=ONE * (MOST_PREDICTED + 1)), "the allowances of candidates"),
+    "too large an allowance": (lambda: tables(allowances=ONE * (MAX_PREDICTED + 1)), "the allowances of candidates"),
     "too few allowances": (lambda: tables(allowances=ZERO[:1]), "the allowances of candidates"),
     "no table": (lambda: tables(axes=(), predicted=()), "at least one"),
     "a table without a prediction": (lambda: tables(predicted=((1, 2),)), "one prediction for each"),
@@ -240,11 +242,11 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a prediction of another shape": (lambda: tables(axes=((0,), (2,))), "an array of 4"),
     "a table predicted in floats": (lambda: tables(predicted=((1, 2), (1.0, 2.0, 3.0))), "64-bit integers"),
     "a table predicted too large": (
-        lambda: tables(predicted=((1, 2), (1, 2, MOST_PREDICTED // 3 + 1))),
+        lambda: tables(predicted=((1, 2), (1, 2, MAX_PREDICTED // 3 + 1))),
         "predicted counts",
     ),
     "a table predicted too small": (
-        lambda: tables(predicted=((1, 2), (1, 2, -(MOST_PREDICTED // 3) - 1))),
+        lambda: tables(predicted=((1, 2), (1, 2, -(MAX_PREDICTED // 3) - 1))),
         "predicted counts",
     ),
 }

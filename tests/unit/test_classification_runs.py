@@ -11,11 +11,10 @@ import pytest
 
 from dpcube.core.domain import Category, Domain, Float
 from dpcube.core.errors import InputError
-from dpcube.research.classification.beside import CLASSIFIER_RIVALS
 from dpcube.research.classification.measure import RUN_COLUMNS, classify_by, measure_runs, read_runs
-from dpcube.research.classification.official import official_split
 from dpcube.research.classification.others import (
     BIN_EDGES,
+    CLASSIFIER_RIVALS,
     TARGETS,
     YES_OR_NO,
     domain_of_other,
@@ -24,7 +23,7 @@ from dpcube.research.classification.others import (
     random_split,
 )
 from dpcube.research.classification.page import ahead_words, classification_table, runs_words
-from dpcube.research.classification.task import Score, Task, TrainAndTest, score
+from dpcube.research.classification.task import Score, Task, TrainAndTest, official_split, score
 
 SCORE = Score(accuracy=0.75, auc=0.5, log_loss=1.0)
 

@@ -16,12 +16,11 @@ from dpcube.core.domain import Domain
 from dpcube.core.errors import InputError
 from dpcube.queries import Workload
 from dpcube.research.comparison import ComparisonRow, Subject, compare, comparison_rows, runs
-from dpcube.research.comparison.files import csv_text
-from dpcube.research.comparison.rows import not_measured, terminal_tables
+from dpcube.research.comparison.rows import csv_text, not_measured, terminal_tables
 from dpcube.research.comparison.subjects import at_scales, compared_questions, made_up_subjects, public_subject
 from dpcube.research.processes import in_limited_processes
 from dpcube.research.rivals import LISTED, Listed
-from dpcube.research.simulated_tables import SHAPE_LAWS, SIDES, shape_shares
+from dpcube.research.tables import SHAPE_LAWS, SIDES, shape_shares
 from dpcube.testing import SilentNoise
 
 COUNTS = np.array([[1, 2, 0], [4, 0, 6]])

@@ -14,7 +14,7 @@ from dpcube.core.domain.attribute import Within
 from dpcube.core.errors import DomainError, QueryError
 from dpcube.curator.publishing import count
 from dpcube.queries import CountingQueries, query
-from dpcube.queries.cuts import cut_queries
+from dpcube.queries.counting import cut_queries
 from dpcube.release.answer import Answers
 from dpcube.release.plots.picture import marginal, picture
 from dpcube.research.cut_bins import TableOfValues, edge_pairs, measure_cut_bins

@@ -124,3 +124,18 @@ def test_a_delta_that_protects_nobody_or_is_no_number_is_refused_in_one_line(val
 @pytest.mark.parametrize("value", ["1e-30", "1e-6", 1e-6, "1/1000", Fraction(1, 12345)])
 def test_a_delta_is_read_exactly(value: str) -> None:
     assert parse_delta(value) == Fraction(str(value))
+
+
+def test_a_delta_has_at_most_400_bits() -> None:
+    longest = Fraction(2**380, 2**400 - 1)
+    assert parse_delta(longest) == longest
+    with pytest.raises(InputError, match="or too long"):
+        parse_delta(Fraction(2**380, 2**400 + 1))
+
+
+@pytest.mark.parametrize(
+    "amounts", [(Fraction(1, 10), Fraction(1, 10**2000)), (Fraction(1, 10**2000), Fraction(1, 10))]
+)
+def test_each_part_of_an_amount_must_be_readable(amounts: tuple[Fraction, Fraction]) -> None:
+    with pytest.raises(InputError, match="hundreds of digits"):
+        amount_text(*amounts)

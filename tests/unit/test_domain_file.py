@@ -183,7 +183,7 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
         (
             "atribute = []",
             "a domain file has no key 'atribute'; its keys are 'format', 'drafted_from_data', 'signed_public_by', "
-            "'multiline', 'delimiter', 'encoding', 'attribute'; did you mean 'attribute'?",
+            "'multiline', 'delimiter', 'encoding', 'learnt', 'attribute'; did you mean 'attribute'?",
         ),
         (
             "drafted_from_data = 1\n" + AGE,

@@ -19,10 +19,10 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import BudgetError, InputError
 from dpcube.core.exact import DenseCounts, SparseRows
 from dpcube.core.gate import Gate
+from dpcube.core.limits import MAX_KEY_CELLS
 from dpcube.core.noise import ExactNoise
 from dpcube.core.sources import open_rows
 from dpcube.core.sources.aggregates import coded, key_name, key_runs
-from dpcube.core.sources.limits import MAX_KEY
 from dpcube.curator.total_first import draw_total
 from dpcube.testing import SilentNoise
 
@@ -34,7 +34,7 @@ ONE = np.ones(1, np.int64)
 def test_keys_tell_every_cell_apart(shape: list[int], data: st.DataObject) -> None:
     runs = key_runs(tuple(shape))
     assert [axis for run in runs for axis in run] == list(range(len(shape)))
-    assert all(math.prod(shape[axis] for axis in run) <= MAX_KEY or len(run) == 1 for run in runs)
+    assert all(math.prod(shape[axis] for axis in run) <= MAX_KEY_CELLS or len(run) == 1 for run in runs)
     cell = [data.draw(st.integers(0, side - 1)) for side in shape]
     answer: dict[str, Any] = {"answer": np.array([3, 4])}
     for place, run in enumerate(runs):

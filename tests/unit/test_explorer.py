@@ -16,13 +16,12 @@ import dpcube
 from dpcube import Domain, Integer, Release
 from dpcube.cli import commands
 from dpcube.core.errors import QueryError
-from dpcube.models.arrays import EstimateArrays
 from dpcube.models.boxes import BoxEstimate
+from dpcube.models.protocol import EstimateArrays
 from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
 from dpcube.web.explorer import explorer_page, inlined, packed_contents
-from dpcube.web.explorer.contents import packed
-from dpcube.web.explorer.models import page_model
+from dpcube.web.explorer.contents import packed, page_model
 
 RELEASES = Path(__file__).parent / "releases"
 ADAPTIVE = RELEASES / "adaptive.dpcube"

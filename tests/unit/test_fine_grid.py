@@ -19,7 +19,7 @@ from dpcube.curator import publish
 from dpcube.measurements import BoxCounts, Provenance, Transcript
 from dpcube.models import available, estimate
 from dpcube.models.fine_grid import GridEstimate
-from dpcube.models.tree_totals import consistent_totals
+from dpcube.models.least_squares_tree import consistent_totals
 from dpcube.plan import planning
 from dpcube.queries import Workload
 from dpcube.strategies import Cuboids, FineGrid, releasing_strategy, strategy_of

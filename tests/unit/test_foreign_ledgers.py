@@ -27,7 +27,14 @@ from dpcube.core.ledger import ledger as ledger_module
 from dpcube.core.ledger.composition import composed_loss
 from dpcube.core.ledger.file import APPLICATION, FORMAT, SCHEMA
 from dpcube.core.ledger.ledger import Ledger, _append
-from dpcube.core.ledger.limits import KEPT_FREE, MAX_DENOMINATOR_BITS, MAX_FILE, MAX_NOTE, MAX_STEPS, MAX_VALUE
+from dpcube.core.limits import (
+    LEDGER_RESERVE,
+    MAX_DENOMINATOR_BITS,
+    MAX_LEDGER_FILE,
+    MAX_LEDGER_NOTE,
+    MAX_LEDGER_STEPS,
+    MAX_LEDGER_VALUE,
+)
 from dpcube.core.period import Period
 from dpcube.curator import publish
 
@@ -235,7 +242,7 @@ def test_a_period_read_as_nobody_said_is_kept_as_it_always_was(place: Path) -> N
 
 def test_sqlite_stops_after_so_many_steps(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Ledger.create(place, total=Fraction(1))
-    monkeypatch.setattr(ledger_file, "MAX_STEPS", 10**6)
+    monkeypatch.setattr(ledger_file, "MAX_LEDGER_STEPS", 10**6)
     with closing(sqlite3.connect(place)) as connection:
         ledger_file.bound(connection)
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
@@ -256,7 +263,7 @@ def test_sqlite_may_take_all_the_steps_that_it_is_allowed(place: Path, monkeypat
             if most_steps is None:
                 connection.set_progress_handler(lambda: next(turns) < 0, 1000)
             else:
-                monkeypatch.setattr(ledger_file, "MAX_STEPS", most_steps)
+                monkeypatch.setattr(ledger_file, "MAX_LEDGER_STEPS", most_steps)
                 ledger_file.bound(connection)
             connection.execute(f"{ENDLESS} SELECT number FROM r LIMIT {rows}").fetchall()
         return next(turns)
@@ -273,7 +280,7 @@ def test_the_largest_ledger_is_read_within_the_bounds(place: Path) -> None:
     """One of many thousand releases, as large as may be charged: it opens, and is charged, in the steps allowed."""
     many = [charged(str(Fraction(1, 1000 + n % 50)), **placed("date", 1 + n, 40 + n)) for n in range(30_000)]
     sealed(place, {**TOTAL, "epsilon": "50"}, *many)
-    assert 2 * 2**20 < place.stat().st_size < MAX_FILE
+    assert 2 * 2**20 < place.stat().st_size < MAX_LEDGER_FILE
     began = time.process_time()
     assert len(Ledger(place).statement().charges) == 30_000
     assert time.process_time() - began < 10
@@ -282,28 +289,28 @@ def test_the_largest_ledger_is_read_within_the_bounds(place: Path) -> None:
 def test_a_full_ledger_says_so_and_still_takes_completions(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(place, total=Fraction(1))
     number = ledger.charge(TENTH, strategy="cells", domain="d")
-    monkeypatch.setattr("dpcube.core.ledger.ledger.MAX_FILE", KEPT_FREE + place.stat().st_size - 1)
+    monkeypatch.setattr("dpcube.core.ledger.ledger.MAX_LEDGER_FILE", LEDGER_RESERVE + place.stat().st_size - 1)
     with pytest.raises(LedgerError, match="is full"):
         ledger.charge(TENTH, strategy="cells", domain="d")
     ledger.complete(number, "0f" * 32)
-    monkeypatch.setattr("dpcube.core.ledger.ledger.MAX_FILE", KEPT_FREE + place.stat().st_size)
+    monkeypatch.setattr("dpcube.core.ledger.ledger.MAX_LEDGER_FILE", LEDGER_RESERVE + place.stat().st_size)
     ledger.charge(TENTH, strategy="cells", domain="d")
 
 
 def test_the_bounds_of_a_ledger_are_those_that_old_ones_were_written_under() -> None:
     """A lower bound would shut out a ledger that was fine, a higher one writes what an older dpcube cannot read."""
-    written = (MAX_FILE, KEPT_FREE, MAX_NOTE, MAX_DENOMINATOR_BITS)
+    written = (MAX_LEDGER_FILE, LEDGER_RESERVE, MAX_LEDGER_NOTE, MAX_DENOMINATOR_BITS)
     assert written == (16_777_216, 1_048_576, 10_000, 16_384)
-    assert (APPLICATION, FORMAT, MAX_VALUE) == (0x64706375, 1, 1_048_576)
-    assert (MAX_STEPS, ledger_file.STEPS_AT_A_TIME) == (100_000_000, 100_000)
+    assert (APPLICATION, FORMAT, MAX_LEDGER_VALUE) == (0x64706375, 1, 1_048_576)
+    assert (MAX_LEDGER_STEPS, ledger_file.STEPS_AT_A_TIME) == (100_000_000, 100_000)
     assert ledger_module.PATIENCE == 60
 
 
 def test_a_file_may_be_as_large_as_a_ledger_can_be_and_no_larger(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Ledger.create(place, total=Fraction(1))
-    monkeypatch.setattr(ledger_module, "MAX_FILE", place.stat().st_size)
+    monkeypatch.setattr(ledger_module, "MAX_LEDGER_FILE", place.stat().st_size)
     assert Ledger(place).statement().total == 1
-    monkeypatch.setattr(ledger_module, "MAX_FILE", place.stat().st_size - 1)
+    monkeypatch.setattr(ledger_module, "MAX_LEDGER_FILE", place.stat().st_size - 1)
     with pytest.raises(LedgerError, match="the limit for a ledger"):
         Ledger(place)
 
@@ -373,16 +380,16 @@ def test_what_could_not_be_read_again_is_not_written(place: Path) -> None:
     ledger = Ledger.create(place, total=Fraction(1))
     before = place.read_bytes()
     with pytest.raises(InputError, match="the purpose is longer than 10,000 characters"):
-        ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * (MAX_NOTE + 1))
+        ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * (MAX_LEDGER_NOTE + 1))
     with pytest.raises(InputError, match="hundreds of digits"):
         ledger.charge(Fraction(1, 10**200), strategy="cells", domain="d")
     with pytest.raises(InputError, match="hundreds of digits"):
         ledger.raise_total(Fraction(10**200), purpose="more")
     with pytest.raises(InputError, match="the unit is longer"):
-        Ledger.create(place.with_name("new.ledger"), total=Fraction(1), unit="x" * (MAX_NOTE + 1))
+        Ledger.create(place.with_name("new.ledger"), total=Fraction(1), unit="x" * (MAX_LEDGER_NOTE + 1))
     assert place.read_bytes() == before
     assert list(place.parent.iterdir()) == [place]
-    ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * MAX_NOTE)
+    ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * MAX_LEDGER_NOTE)
     ledger.charge(Fraction(1, 10**199), strategy="cells", domain="d")
     assert len(Ledger(place).statement().charges) == 2
 

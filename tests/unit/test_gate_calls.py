@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from dpcube.core import budget as regions
 from dpcube.core.boxes import Boxes, Partitioning
 from dpcube.core.budget import CellBudget
+from dpcube.core.candidates import BestSplit, Candidates, MedianCuts, TableDistances
 from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.errors import BudgetError, InputError
-from dpcube.core.exact import DenseCounts
+from dpcube.core.exact import DenseCounts, SparseRows
 from dpcube.core.gate import Gate
 
 HALF = Fraction(1, 2)
@@ -30,6 +31,19 @@ class RecordedNoise:
     def draw(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
         self.drawn.append((epsilon, size))
         return np.full(size, int(epsilon / self.per_unit) * 1000, np.int64)
+
+
+class GivenNoise:
+    """Noise that is these numbers."""
+
+    private = False
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = np.array(numbers, np.int64)
+
+    def draw(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        assert (epsilon > 0, size) == (True, self.numbers.size)
+        return self.numbers.copy()
 
 
 @pytest.mark.parametrize("max_rows", [1, 2, 7])
@@ -166,3 +180,115 @@ def test_counts_of_any_layout_and_width_are_held_alike() -> None:
     row = Boxes((3, 2), np.array([[1, 0]]), np.array([[2, 2]]))
     assert counts.box_sums(row).plus(np.array([100])).tolist() == [105]
     assert (counts.shape, counts.size) == ((3, 2), 6)
+
+
+UPPER_ROW = Boxes((2, 3), np.array([[0, 0]]), np.array([[1, 3]]))
+LOWER_ROW = Boxes((2, 3), np.array([[1, 0]]), np.array([[2, 3]]))
+SELECTIONS: dict[str, Candidates] = {
+    "cuts of a row": MedianCuts(UPPER_ROW, np.array([1])),
+    "splits of a row": BestSplit(UPPER_ROW, 0, (1,), "gini"),
+    "tables of the cube": TableDistances(
+        (2, 3), ((0,), (1,)), (np.zeros(2, np.int64), np.zeros(3, np.int64)), np.array([1, 3]), np.zeros(2, np.int64)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_noise_of_scores_is_for_the_units_charged_and_the_sensitivity(name: str) -> None:
+    candidates = SELECTIONS[name]
+    noise = RecordedNoise(HALF / 5 / BUDGET_UNITS)
+    gate = Gate(np.ones((2, 3), np.int64), HALF, max_rows=5, noise=noise)
+    gate.select(candidates, BUDGET_UNITS // 4)
+    sensitivity, scores = {"cuts": (2, 2), "splits": (2 * 2**10, 1), "tables": (6, 2)}[name.split()[0]]
+    assert noise.drawn == [(HALF / 5 / 4 / sensitivity, scores)]
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_a_selection_spends_the_budget_of_the_cells_that_it_covers_and_no_other(name: str) -> None:
+    candidates = SELECTIONS[name]
+    noise = RecordedNoise(HALF / BUDGET_UNITS)
+    gate = Gate(np.ones((2, 3), np.int64), HALF, noise=noise)
+    gate.select(candidates, BUDGET_UNITS)
+    with pytest.raises(BudgetError, match="nothing was drawn"):
+        gate.select(candidates, BUDGET_UNITS // 4)
+    with pytest.raises(BudgetError, match="nothing was drawn"):
+        gate.boxes(UPPER_ROW, np.array([1]))
+    assert len(noise.drawn) == 1
+    if candidates.covered is None:
+        with pytest.raises(BudgetError, match="nothing was drawn"):
+            gate.boxes(LOWER_ROW, np.array([1]))
+    else:
+        gate.boxes(LOWER_ROW, np.array([BUDGET_UNITS]))
+
+
+@pytest.mark.parametrize(
+    ("boxes", "units"),
+    [(Boxes((2, 4), *LEFT), [1]), (UPPER_ROW, [1, 1]), (UPPER_ROW, [1.0])],
+    ids=["another cube", "units of another box", "a float"],
+)
+def test_boxes_are_checked_before_exact_rows_are_counted(
+    boxes: Boxes, units: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loops that count do not check bounds: boxes of another cube would read memory that is not the table's."""
+    counted: list[object] = []
+    monkeypatch.setattr(DenseCounts, "box_sums", lambda _, boxes: counted.append(boxes))
+    gate = Gate(np.ones((2, 3), np.int64), HALF, noise=RecordedNoise(HALF))
+    with pytest.raises(BudgetError, match="one whole number of units for each"):
+        gate.boxes(boxes, np.array(units))
+    assert counted == []
+
+
+def test_a_coarser_cube_counts_groups_and_spends_the_budget_of_the_finer() -> None:
+    gate = Gate(np.array([1, 20, 300]), HALF, noise=RecordedNoise(HALF / BUDGET_UNITS))
+    coarser = gate.grouped([np.array([0, 1, 1])])
+    assert (coarser.shape, coarser.epsilon_per_unit) == ((2,), gate.epsilon_per_unit)
+    right = Boxes((2,), np.array([[1]]), np.array([[2]]))
+    assert coarser.boxes(right, np.array([3])).tolist() == [3320]
+    with pytest.raises(BudgetError):
+        every_cell(gate, BUDGET_UNITS - 2)
+    assert every_cell(gate, 2).tolist() == [2001, 2020, 2300]
+    with pytest.raises(BudgetError):
+        coarser.boxes(right, np.array([BUDGET_UNITS - 4]))
+    coarser.boxes(right, np.array([BUDGET_UNITS - 5]))
+    with pytest.raises(BudgetError):
+        every_cell(coarser, 1)
+
+
+@pytest.mark.parametrize("by_cells", [True, False])
+def test_the_most_that_any_cell_was_charged_is_that_of_the_cell_charged_most(*, by_cells: bool) -> None:
+    budget = CellBudget((2, 3), 10, by_cells=by_cells)
+    assert budget.most_charged() == 0
+    budget.charge(LOWER_ROW, np.array([3]))
+    budget.charge_all(2)
+    assert budget.most_charged() == 5
+
+
+@pytest.mark.parametrize(
+    ("noise", "chosen"),
+    [
+        ((0, 0, 0, 0), [0, 1]),  # of cuts that are as good the first
+        ((0, 1, 0, 0), [1, 1]),
+        ((-2, 1, 0, 0), [0, 1]),  # what is below 0 is folded: -1 - z
+        ((-1, 0, 0, 0), [0, 1]),
+        ((0, 0, 3, 0), [0, 1]),
+        ((0, 0, 5, 0), [0, 0]),
+        ((0, 0, -6, 0), [0, 0]),
+    ],
+)
+def test_the_highest_score_with_its_noise_is_selected_for_each_question(
+    noise: tuple[int, ...], chosen: list[int]
+) -> None:
+    """Cuts score -|N - 2r|: -1 and -1 of the row above, -4 and 0 of the one below."""
+    counts = np.array([[0, 1, 0], [1, 2, 3]])
+    rows = Boxes((2, 3), np.array([[0, 0], [1, 0]]), np.array([[1, 3], [2, 3]]))
+    cuts = MedianCuts(rows, np.array([1, 1]))
+    assert cuts.scores(counts).tolist() == [-1, -1, -4, 0]
+    assert Gate(counts, HALF, noise=GivenNoise(*noise)).select(cuts, BUDGET_UNITS).tolist() == chosen
+
+
+def test_a_coarser_cube_too_large_to_materialise_keeps_no_array_of_its_cells() -> None:
+    shape = (2**20, 2**20)
+    rows = SparseRows(shape, [np.array([5, 9]), np.array([7, 2**19])], np.array([1, 20]))
+    coarser = Gate(rows, HALF, noise=RecordedNoise(HALF / BUDGET_UNITS)).grouped([np.arange(2**20)] * 2)
+    halves = Boxes(shape, np.array([[0, 0], [0, 2**18]]), np.array([[2**20, 2**18], [2**20, 2**20]]))
+    assert coarser.boxes(halves, np.array([3, 3])).tolist() == [3001, 3020]

@@ -18,17 +18,17 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.files import PART
 from dpcube.core.gate import Gate
 from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
-from dpcube.models.arrays import DamagedError, EstimateArrays, arrays_of_bytes, arrays_to_bytes, estimate_of_arrays
 from dpcube.models.marginals import BalancedEstimate, Components, NoisyTable
 from dpcube.models.marginals.components import subsets, table_over
 from dpcube.models.posterior import PosteriorEstimate, infer
+from dpcube.models.protocol import DamagedError, EstimateArrays, arrays_of_bytes, arrays_to_bytes, estimate_of_arrays
 from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answer
 from dpcube.release.cache import counted, estimates, store
 from dpcube.strategies import Adaptive
 from dpcube.testing import SeededNoise
-from dpcube.trees.cut_tree import CutTree
 from dpcube.trees.straight_cuts import straight_cuts
+from dpcube.trees.tree import CutTree
 from random_trees import random_tree
 
 RELEASES = Path(__file__).parent / "releases"

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 import dpcube
 from dpcube import Domain, Release
 from dpcube.core.domain import Attribute, Category, Date, Destination, Integer, Scalar
-from dpcube.core.domain.attribute import Scale
 from dpcube.core.domain.file import ATTRIBUTE_KINDS
+from dpcube.core.domain.scale import Scale
 from dpcube.core.errors import DomainError, QueryError
 from dpcube.curator import publish
 from dpcube.release.plots import picture, save

@@ -19,7 +19,7 @@ import pytest
 from dpcube.core.arrays import Bools, Ints
 from dpcube.core.domain import Domain, Integer
 from dpcube.core.errors import InputError, LinkageError
-from dpcube.core.sources.limits import MAX_RECORD_TEXT
+from dpcube.core.limits import MAX_RECORD_TEXT
 from dpcube.curator.publishing import count
 from dpcube.link import linking
 from dpcube.link.blocking import BlockFile

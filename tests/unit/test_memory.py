@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from dpcube import Domain
+from dpcube.core.boxes import MAX_LABELLED_CELLS
 from dpcube.core.errors import MemoryLimitError
-from dpcube.core.feasible import ANSWER_BYTES
+from dpcube.core.feasible import ANSWER_BYTES, check_fits
 from dpcube.core.gate import Gate
 from dpcube.core.memory import available_bytes, half_of_free
 from dpcube.curator import publish
@@ -140,6 +141,23 @@ def test_a_cube_that_does_not_fit_is_refused_with_the_ledger_untouched(
     assert ledger.read_bytes() == before
     monkeypatch.setattr("dpcube.core.feasible.available_bytes", lambda: needed)
     publish(counts, domain, epsilon=1, strategy=strategy, ledger=ledger)
+
+
+def test_a_cube_has_no_more_cells_than_labels_whatever_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpcube.core.feasible.available_bytes", lambda: None)
+    check_fits(Domain.of_shape((MAX_LABELLED_CELLS,)), peak_bytes=1)
+    with pytest.raises(MemoryLimitError, match=rf"about {MAX_LABELLED_CELLS:,} cells fit here\. Make it 2 times"):
+        check_fits(Domain.of_shape((MAX_LABELLED_CELLS + 1,)), peak_bytes=1)
+
+
+@pytest.mark.parametrize(("free", "cells", "times"), [(0, 1, 60), (599, 59, 2), (300, 30, 2), (299, 29, 3)])
+def test_a_refusal_says_how_many_cells_would_fit(
+    free: int, cells: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpcube.core.feasible.available_bytes", lambda: free)
+    monkeypatch.setattr("dpcube.core.feasible.ANSWER_BYTES", 1)
+    with pytest.raises(MemoryLimitError, match=rf"about {cells} cells fit here\. Make it {times} times smaller"):
+        check_fits(Domain.of_shape((60,)), peak_bytes=600)
 
 
 def test_the_cells_that_counting_takes_are_announced_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from dpcube import Category, Domain, DomainError, Integer, QueryError, Release, evaluate
 from dpcube.cli import commands
-from dpcube.core.domain.limits import MAX_SPELLING_WORDS
 from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import InputError
+from dpcube.core.limits import MAX_SPELLING_WORDS
 from dpcube.queries import query
 from dpcube.release.export import write_table
 from dpcube.testing import SeededNoise

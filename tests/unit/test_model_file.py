@@ -14,7 +14,7 @@ from scipy.special import expit
 from dpcube.core.domain import Category, Domain, Integer
 from dpcube.core.errors import InputError
 from dpcube.learn import TrainedModel
-from dpcube.learn.origin import NO_RELEASE, Origin
+from dpcube.learn.model import NO_RELEASE, Origin
 from dpcube.research import experiment
 from dpcube.testing import SeededNoise
 

@@ -10,7 +10,7 @@ from dpcube import Answer, Answers, Category, Domain, Integer, Release, View, Wo
 from dpcube.core.errors import MemoryLimitError
 from dpcube.curator import publish
 from dpcube.queries import CountingQueries
-from dpcube.release.groups import AxisGroups, first_places
+from dpcube.release.view import AxisGroups, first_places
 from dpcube.testing import SeededNoise
 
 HOSTILE = "<script>alert('x')</script>&\"\u202e"

@@ -2,6 +2,7 @@
 
 import faulthandler
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -169,6 +170,23 @@ def test_the_last_test_begun_is_told_by_a_fork() -> None:
 
     assert planting.forked(run, 10.0) == 0
     assert told.test == "tests/test_toy.py::test[é]"
+
+
+@pytest.mark.slow
+def test_a_loop_without_an_end_is_told_from_a_lack_of_memory() -> None:
+    """A process that uses up its time is killed at the hard limit, if it ignores the soft one."""
+
+    def loop() -> int:
+        signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+        while True:
+            pass
+
+    def end() -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    assert planting.forked(loop, 1.0) == planting.TIME
+    assert planting.forked(end, 1.0) == -signal.SIGKILL
 
 
 TOY = """

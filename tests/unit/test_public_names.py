@@ -92,6 +92,8 @@ def test_a_name_that_is_not_there() -> None:
         dpcube.opne  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'Nothing' from 'dpcube'"):
         from dpcube import Nothing  # noqa: F401
+    with pytest.raises(AttributeError, match=r"module 'dpcube\.curator' has no attribute 'publsh'"):
+        curator.publsh  # noqa: B018
 
 
 def test_open_gives_a_release(tmp_path: Path) -> None:

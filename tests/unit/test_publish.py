@@ -26,7 +26,7 @@ from dpcube.core.errors import BudgetError, DomainError, InputError, MemoryLimit
 from dpcube.core.gate import Gate
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.noise import ExactNoise
-from dpcube.core.sources import open_rows
+from dpcube.core.sources import CsvDialect, open_rows
 from dpcube.curator import explain, publish
 from dpcube.measurements import Transcript
 from dpcube.strategies import Cells, TwoPhase
@@ -257,6 +257,27 @@ def test_no_memory_at_all_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> Non
         publish(TABLE, DOMAIN, epsilon=1, ledger=None)
 
 
+@pytest.mark.parametrize("strategy", ["cuboids", "fine_grid"])
+def test_memory_that_the_rows_take_is_missed_before_the_charge(
+    strategy: str, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = {"before": 2**40}
+    monkeypatch.setattr("dpcube.core.memory.available_bytes", lambda: free.get("before", 0))
+    with pytest.raises(MemoryLimitError, match=r"with the rows in memory, .* nothing was charged") as caught:
+        publish(TABLE, DOMAIN, epsilon=1, strategy=strategy, ledger=account.path, progress=lambda _: free.clear())
+    assert not any(character.isdigit() for character in str(caught.value))
+    assert (account.events, account.path.exists()) == ([], False)
+
+
+@pytest.mark.parametrize("strategy", ["cells", "cuboids", "fine_grid"])
+@pytest.mark.parametrize("asked", [{"unit": "person"}, {"period": ("age", 20, 29)}], ids=["unit", "period"])
+def test_an_array_of_counts_has_no_units_and_no_period(strategy: str, asked: dict[str, Any], account: Account) -> None:
+    """To count it whole instead would protect nobody as it was asked to."""
+    with pytest.raises(InputError, match="no rows to select by unit or period"):
+        publish(np.array(EXACT), DOMAIN, epsilon=1, strategy=strategy, ledger=account.path, **asked)
+    assert account.events == []
+
+
 @pytest.mark.parametrize("epsilon", [0, -1, "zero", "1/0", 51, float("nan"), None])
 def test_an_epsilon_that_cannot_be_is_refused(epsilon: Any, account: Account) -> None:
     with pytest.raises(InputError, match="epsilon"):
@@ -353,6 +374,19 @@ def test_a_unit_of_several_rows_is_drawn_at_its_share(account: Account) -> None:
     assert account.events[:2] == [("charge", Fraction(1)), ("draw", Fraction(1, 4), 6)]
     assert release.transcript.epsilon_per_unit == Fraction(1, 4) / BUDGET_UNITS
     assert (release.provenance.unit, release.provenance.max_rows) == ("person", 4)
+
+
+@pytest.mark.parametrize("strategy", ["cells", "cuboids", "fine_grid"])
+def test_every_strategy_reads_lines_by_the_dialect(strategy: str, tmp_path: Path) -> None:
+    semicolons = csv_file(tmp_path, separator=";")
+    with pytest.raises(SourceError):
+        publish(semicolons, DOMAIN, epsilon=LOUD, strategy=strategy, ledger=None)
+    with pytest.raises(SourceError):
+        explain(semicolons, DOMAIN)
+    dialect = CsvDialect(delimiter=";")
+    release = publish(semicolons, DOMAIN, epsilon=LOUD, strategy=strategy, ledger=None, csv=dialect)
+    assert release.count().value == pytest.approx(10, abs=2)
+    assert "string_split(line, ';')" in explain(semicolons, DOMAIN, csv=dialect)
 
 
 @pytest.mark.parametrize("strategy", ["cells", "cuboids", "fine_grid"])

@@ -12,9 +12,8 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.domain import Category, Integer
 from dpcube.measurements import Marginal, Provenance, Transcript
 from dpcube.release import Release
-from dpcube.release.page_parts import html_table, picture_html
 from dpcube.release.plots import picture
-from dpcube.release.report import report
+from dpcube.release.report import html_table, picture_html, report
 
 WARDS = Category(name="ward", values=("heart", "hand", "head", "hip"))
 

@@ -15,16 +15,20 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import InputError
 from dpcube.measurements import BoxCounts, Provenance, Transcript
-from dpcube.models.tree_totals import least_squares_totals
+from dpcube.models.least_squares_tree import least_squares_totals
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
-from dpcube.research.strategies.grids import AGrid, UGrid, parts_for
-from dpcube.research.strategies.hb import HB, best_branching
-from dpcube.research.strategies.hierarchical import Hierarchical, regular_levels
+from dpcube.research.strategies.grids import AGrid, UGrid, Uniform, parts_for
+from dpcube.research.strategies.hierarchical import (
+    HB,
+    Hierarchical,
+    QuadTree,
+    best_branching,
+    geometric_budgets,
+    regular_levels,
+)
 from dpcube.research.strategies.hilbert import hilbert_cells, hilbert_places
 from dpcube.research.strategies.levels import tree_of_levels
-from dpcube.research.strategies.quad_tree import QuadTree, geometric_budgets
-from dpcube.research.strategies.uniform import Uniform
 from dpcube.strategies import RIVALS, Strategy, strategy_names, strategy_of
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.trees.tree import BoxTree

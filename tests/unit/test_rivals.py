@@ -15,7 +15,7 @@ from dpcube.models.metrics import exact_answers
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import WorkloadModel
-from dpcube.research.rivals import dawa, greedy_h, hdpview, interval_partition, mwem, p_identity, privelet, privtree
+from dpcube.research.rivals import dawa, hdpview, matrix_mechanism, mwem, privelet, privtree
 from dpcube.research.rivals.matrix_mechanism import MatrixMechanism, along_axes
 from dpcube.research.rivals.registry import LISTED, rival_of
 from dpcube.research.rivals.rival import NOT_PRIVATE, PURE, Rival
@@ -128,37 +128,39 @@ def test_privelet_errs_as_its_formula_says() -> None:
 
 def test_the_gram_matrix_is_that_of_the_questions() -> None:
     dense = every_range((8,)).matrix()
-    gram = p_identity.gram_of(8, "ranges")
+    gram = matrix_mechanism.gram_of(8, "ranges")
     np.testing.assert_array_equal(gram, dense.T @ dense)
     assert len(dense) == 36
     assert np.trace(gram) == 120
     prefixes = np.tri(8)
-    np.testing.assert_array_equal(p_identity.gram_of(8, "prefixes"), prefixes.T @ prefixes)
+    np.testing.assert_array_equal(matrix_mechanism.gram_of(8, "prefixes"), prefixes.T @ prefixes)
 
 
 def test_closed_forms_are_dense_least_squares() -> None:
     rows = np.random.default_rng(1).random((3, 10))
-    strategy, gram = p_identity.PIdentity(rows), p_identity.gram_of(10, "ranges")
+    strategy, gram = matrix_mechanism.PIdentity(rows), matrix_mechanism.gram_of(10, "ranges")
     matrix = strategy.matrix()
     np.testing.assert_allclose(matrix.sum(axis=0), 1, atol=1e-12)
     np.testing.assert_allclose(strategy.covariance(), np.linalg.inv(matrix.T @ matrix), rtol=1e-9)
-    error, slope = p_identity.error_and_gradient(rows, gram)
+    error, slope = matrix_mechanism.error_and_gradient(rows, gram)
     assert error == pytest.approx(np.trace(gram @ np.linalg.inv(matrix.T @ matrix)))
     step = 1e-6
     for place in np.ndindex(3, 10):
         moved = rows.copy()
         moved[place] += step
-        assert (p_identity.error_and_gradient(moved, gram)[0] - error) / step == pytest.approx(slope[place], rel=1e-3)
+        assert (matrix_mechanism.error_and_gradient(moved, gram)[0] - error) / step == pytest.approx(
+            slope[place], rel=1e-3
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", ["ranges", "prefixes"])
 @pytest.mark.parametrize("cells", [1, 2, 8, 64, 300])
 def test_optimised_strategies_lie_between_the_identity_and_the_bound(
-    cells: int, asked: p_identity.AxisWorkload
+    cells: int, asked: matrix_mechanism.AxisWorkload
 ) -> None:
-    gram = p_identity.gram_of(cells, asked)
-    found = p_identity.optimised(cells, asked)
+    gram = matrix_mechanism.gram_of(cells, asked)
+    found = matrix_mechanism.optimised(cells, asked)
     assert np.abs(found.matrix()).sum(axis=0).max() == pytest.approx(1, abs=1e-12)
     error = found.total_error(gram)
     bound = np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0)).sum() ** 2 / cells
@@ -200,7 +202,7 @@ def test_axis_by_axis_is_the_kronecker_product() -> None:
 
 def test_deviations_are_those_of_every_run() -> None:
     row = np.random.default_rng(1).integers(0, 9, 37).astype(float)
-    found = interval_partition.deviations_of_runs(row)
+    found = dawa.deviations_of_runs(row)
     assert found.shape == (6, 37)
     for level, place in np.ndindex(6, 37):
         run = row[place + 1 - 2**level : place + 1] if place + 1 >= 2**level else None
@@ -212,15 +214,13 @@ def test_the_cheapest_cover_is_the_cheapest_of_all() -> None:
     rng = np.random.default_rng(1)
     for _ in range(20):
         costs = rng.normal(size=(3, 7))
-        begin = interval_partition.cheapest_buckets(costs)
+        begin = dawa.cheapest_buckets(costs)
         best = min(sum(_cost(costs, cover) for cover in zip(way, [*way[1:], 7], strict=True)) for way in covers(7))
         assert sum(_cost(costs, cover) for cover in zip(begin, [*begin[1:], 7], strict=True)) == pytest.approx(best)
     row = np.array([0.0, 0, 9, 9])
-    found = interval_partition.cheapest_buckets(interval_partition.deviations_of_runs(row) + 1.0)
+    found = dawa.cheapest_buckets(dawa.deviations_of_runs(row) + 1.0)
     np.testing.assert_array_equal(found, [0, 2])
-    np.testing.assert_array_equal(
-        interval_partition.cheapest_buckets(interval_partition.deviations_of_runs(np.ones(8)) + 1), [0]
-    )
+    np.testing.assert_array_equal(dawa.cheapest_buckets(dawa.deviations_of_runs(np.ones(8)) + 1), [0])
 
 
 def covers(cells: int) -> list[tuple[int, ...]]:
@@ -242,7 +242,7 @@ def test_the_deviation_of_a_run_moves_by_no_more_than_is_paid_for() -> None:
         row = rng.integers(0, 4, 8).astype(float)
         more = row.copy()
         more[rng.integers(8)] += 1
-        before, after = interval_partition.deviations_of_runs(row), interval_partition.deviations_of_runs(more)
+        before, after = dawa.deviations_of_runs(row), dawa.deviations_of_runs(more)
         most = np.maximum(most, np.abs(np.nan_to_num(after, posinf=0) - np.nan_to_num(before, posinf=0)).max(axis=1))
     np.testing.assert_array_less(most, 2 * (1 - 0.5 ** np.arange(4)) + 1e-9)
     assert most[1] == pytest.approx(1)
@@ -251,7 +251,7 @@ def test_the_deviation_of_a_run_moves_by_no_more_than_is_paid_for() -> None:
 def all_cells_are_buckets(made: dawa.Dawa, row: Floats, *, runs_: int, seed: int) -> float:
     """How often every cell is a bucket of its own."""
     rng = np.random.default_rng(seed)
-    found = (interval_partition.cheapest_buckets(made.noisy_costs(row, 1.0, 0.5, rng)) for _ in range(runs_))
+    found = (dawa.cheapest_buckets(made.noisy_costs(row, 1.0, 0.5, rng)) for _ in range(runs_))
     return sum(len(begin) == len(row) for begin in found) / runs_
 
 
@@ -261,7 +261,7 @@ class SilentSingles(dawa.Dawa):
     __slots__ = ()
 
     def noisy_costs(self, row: Floats, first: float, rest: float, rng: np.random.Generator) -> Floats:
-        costs = interval_partition.deviations_of_runs(row) + 1 / rest
+        costs = dawa.deviations_of_runs(row) + 1 / rest
         length = 2.0 ** np.arange(len(costs))[:, None]
         scale = np.where(length > 1, 2 * (2 - 1 / length - 1 / len(row)) / first, 0.0)
         return np.maximum(costs + scale * rng.laplace(size=costs.shape), 1 / rest)
@@ -269,7 +269,7 @@ class SilentSingles(dawa.Dawa):
 
 @pytest.mark.slow
 def test_the_partition_is_private_and_would_not_be_without_noise_on_single_cells() -> None:
-    """The head of `interval_partition.py`: on (1,0,1,1) and (1,1,1,1) the log-ratio would be 1.3 epsilon."""
+    """The head of `dawa.py`: on (1,0,1,1) and (1,1,1,1) the log-ratio would be 1.3 epsilon."""
     workload, number = every_range((4,)), 20_000
     before, after = np.array([1.0, 0, 1, 1]), np.ones(4)
     for made, least, most in ((SilentSingles(workload), 1.1, 1.5), (dawa.Dawa(workload, penalty=0.0), -1.0, 1.0)):
@@ -280,7 +280,7 @@ def test_the_partition_is_private_and_would_not_be_without_noise_on_single_cells
 
 def test_weights_of_a_greedy_tree_add_up_to_one_and_beat_the_alternatives() -> None:
     questions = random_ranges((64,), 200, seed=1).matrix()
-    tree, weight = greedy_h.greedy_tree(questions)
+    tree, weight = dawa.greedy_tree(questions)
     rows = (np.arange(64) >= tree.lower) & (np.arange(64) < tree.upper)
     matrix = rows * weight[:, None]
     np.testing.assert_allclose(matrix.sum(axis=0), 1)
@@ -322,7 +322,7 @@ def greedy_by_recursion(
 
 def test_a_greedy_tree_is_that_of_the_recursion() -> None:
     for questions in (every_range((75,)).matrix(), np.tri(75)):
-        tree, weight = greedy_h.greedy_tree(questions)
+        tree, weight = dawa.greedy_tree(questions)
         _, _, expected = greedy_by_recursion(questions, 0, 75, 0)
         found = {(int(a), int(b)): w for (a,), (b,), w in zip(tree.lower, tree.upper, weight, strict=True)}
         assert found == pytest.approx(expected)
@@ -331,9 +331,9 @@ def test_a_greedy_tree_is_that_of_the_recursion() -> None:
 
 def test_counts_that_no_question_tells_apart_are_one_box() -> None:
     questions = np.repeat(np.eye(3), [2, 3, 1], axis=1)
-    tree, _ = greedy_h.greedy_tree(questions)
+    tree, _ = dawa.greedy_tree(questions)
     assert set(zip(tree.lower[tree.leaves, 0], tree.upper[tree.leaves, 0], strict=True)) >= {(5, 6)}
-    assert len(greedy_h.greedy_tree(np.ones((4, 6))).tree) == 1
+    assert len(dawa.greedy_tree(np.ones((4, 6))).tree) == 1
 
 
 def test_a_row_has_the_cells_of_the_table_and_no_others() -> None:

@@ -9,9 +9,9 @@ from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import (
     CRITERIA,
-    MOST_PREDICTED,
-    MOST_ROWS,
-    MOST_WEIGHT,
+    MAX_CANDIDATE_WEIGHT,
+    MAX_COUNTED_ROWS,
+    MAX_PREDICTED,
     ONE,
     BestSplit,
     MedianCuts,
@@ -61,9 +61,9 @@ def test_spreads_and_limits() -> None:
     weights = np.array([3, 5])
     assert TableDistances((2, 2), ((0,), (1,)), (ONES, ONES), weights, ONES).sensitivity == 10
     assert [BestSplit(cube, 0, (1,), criterion).sensitivity for criterion in CRITERIA] == [1, 2 * ONE, 66000]
-    few = [BestSplit(cube, 0, (1,), "information", most).sensitivity for most in (1, 5, 1000, MOST_ROWS)]
+    few = [BestSplit(cube, 0, (1,), "information", most).sensitivity for most in (1, 5, 1000, MAX_COUNTED_ROWS)]
     assert few == [2058, 4004, 11693, 66000]
-    assert (MOST_PREDICTED, MOST_WEIGHT, MOST_ROWS, ONE) == (2**62, 2**20, 2**63 - 1, 1024)
+    assert (MAX_PREDICTED, MAX_CANDIDATE_WEIGHT, MAX_COUNTED_ROWS, ONE) == (2**62, 2**20, 2**63 - 1, 1024)
 
 
 CUBE: Ints = (np.arange(24) * 5 % 17).reshape(2, 3, 4)
@@ -97,7 +97,7 @@ def test_beyond_the_declared_rows_information_goes_on_in_a_straight_line() -> No
     before = np.array([[[2, 0], [0, 10**6]]])
     after = before + np.array([[[1, 0], [0, 0]]])
     changes = []
-    for most in (5, MOST_ROWS):
+    for most in (5, MAX_COUNTED_ROWS):
         split = BestSplit(whole(1, 2, 2), 2, (0, 1), "information", most)
         mixed, pure = (int(b) - int(a) for a, b in zip(split.scores(before), split.scores(after), strict=True))
         assert abs(pure) <= 4

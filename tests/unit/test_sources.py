@@ -22,8 +22,8 @@ import pytest
 
 from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.core.errors import DpcubeError, MemoryLimitError, SourceError
+from dpcube.core.limits import MAX_LINE
 from dpcube.core.sources import CsvDialect, Rows, counts_from_array, open_rows
-from dpcube.core.sources.limits import MAX_LINE
 from dpcube.curator.guess import Guess, read_by
 
 DOMAIN = Domain(

@@ -7,13 +7,13 @@ import pytest
 from scipy.integrate import quad
 
 from dpcube.core.arrays import Floats
-from dpcube.models.errors.fixed_inputs import evenly_placed_ranges, fixed_normals
 from dpcube.models.errors.nonuniformity import PROBES, judge
+from dpcube.models.errors.parts import evenly_placed_ranges, fixed_normals
 from dpcube.models.posterior import Posterior, PosteriorEstimate, infer
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import MIXED, WorkloadModel
+from dpcube.trees.growth import grow
 from dpcube.trees.halving import halve
-from dpcube.trees.partition import grow
 from dpcube.trees.tree import BoxTree
 
 

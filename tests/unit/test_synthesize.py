@@ -22,7 +22,7 @@ from dpcube.core.errors import InputError, MemoryLimitError, QueryError
 from dpcube.core.spreadsheets import spreadsheet_text
 from dpcube.curator.publishing import count
 from dpcube.models import sampling
-from dpcube.models.non_negative import non_negative
+from dpcube.models.cell_sums import non_negative
 from dpcube.release import export
 from dpcube.release.synthesize import synthetic_rows
 from dpcube.research import experiment

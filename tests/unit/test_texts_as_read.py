@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube.core.domain import Attribute, Category, Date, Domain, Integer
-from dpcube.core.domain.limits import MAX_PARSED_TEXT, MAX_TEXT
+from dpcube.core.limits import MAX_PARSED_TEXT, MAX_TEXT
 from dpcube.core.sources import open_rows
 from dpcube.core.sources.reading import in_any_case
 

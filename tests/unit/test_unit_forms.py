@@ -18,8 +18,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube.core.domain.grammar import UNKNOWN
-from dpcube.core.domain.limits import MAX_TEXT
-from dpcube.core.sources.limits import MAX_TUPLE_PARTS
+from dpcube.core.limits import MAX_TEXT, MAX_TUPLE_PARTS
 from dpcube.core.sources.objects import object_form, text
 from dpcube.core.sources.unit import NONE, form, form_type, has_form, short_enough
 from unit_names import DROPPED, named

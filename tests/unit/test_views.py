@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpcube import Domain, Release, View
 from dpcube.core.domain import Category, Date, Float, Integer
 from dpcube.core.errors import QueryError
-from dpcube.release import groups
+from dpcube.release import view as views
 from dpcube.research import experiment
 from dpcube.strategies import Cells, TwoPhase
 from dpcube.testing import SeededNoise
@@ -277,11 +277,11 @@ def test_what_cannot_be_asked_is_refused_in_one_line(release: Release, ask: Any,
 
 
 def test_frames_too_large_are_refused(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "MAX_VIEW_ROWS", 100)
+    monkeypatch.setattr(views, "MAX_VIEW_ROWS", 100)
     with pytest.raises(QueryError, match="this view has 120 rows; at most 100"):
         release.table()
     assert release.roll_up("country").table().num_rows == 96
-    monkeypatch.setattr(groups, "MAX_SINGLE_ANSWERS", 5)
+    monkeypatch.setattr(views, "MAX_SINGLE_ANSWERS", 5)
     with pytest.raises(QueryError, match="24 rows of this view are no ranges"):
         release.roll_up("country").table(errors=True)  # of Europe, which is no run of cells
     assert isinstance(release.roll_up("country"), View)

@@ -25,8 +25,8 @@ from dpcube.measurements import Provenance
 from dpcube.models.cuboids import CuboidsEstimate
 from dpcube.research import experiment
 from dpcube.research.classification.measure import score_of_release
-from dpcube.research.classification.official import official_task
-from dpcube.research.classification.wide import wide_release as adult_release
+from dpcube.research.classification.measure import wide_release as adult_release
+from dpcube.research.classification.task import official_task
 from dpcube.strategies import Cuboids
 from dpcube.testing import SeededNoise, SilentNoise
 

@@ -10,7 +10,6 @@ from scipy.stats import norm
 
 from dpcube import evaluate
 from dpcube.models.boxes import BoxEstimate, BoxPart
-from dpcube.models.errors.fixed_inputs import POOLED_RANGES, evenly_placed_ranges, fixed_normals
 from dpcube.models.errors.nonuniformity import (
     REACHED,
     NonUniformity,
@@ -19,6 +18,7 @@ from dpcube.models.errors.nonuniformity import (
     pooled_ratio,
     posterior_mean,
 )
+from dpcube.models.errors.parts import POOLED_RANGES, evenly_placed_ranges, fixed_normals
 from dpcube.queries import Workload
 from dpcube.release import Release
 from dpcube.strategies import TwoPhase

@@ -21,7 +21,7 @@ from dpcube.models.posterior import PosteriorEstimate
 from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
 from dpcube.web.explorer import explorer_page, packed_contents
-from dpcube.web.explorer.models import PageModel, page_model
+from dpcube.web.explorer.contents import PageModel, page_model
 from nightly import at_night
 
 Asked = dict[int, Any]

@@ -16,7 +16,7 @@ from chromium import Browser, Page
 from dpcube import Release
 from dpcube.cli import commands
 from dpcube.core.domain import Domain
-from dpcube.web.explorer.engine_package import arrow_envelope
+from dpcube.web.explorer.inlined import arrow_envelope
 from duckdb_package import duckdb_package
 
 ROWS = (

@@ -14,7 +14,7 @@ from test_explorer_numbers import opened
 
 from chromium import Browser, Page
 from dpcube import Answer, Category, Domain, Integer, Release
-from dpcube.web.explorer.attributes import drawn_axis
+from dpcube.web.explorer.contents import drawn_axis
 
 SAVED = """
 window.saved = [];

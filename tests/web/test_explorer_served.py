@@ -30,8 +30,7 @@ from dpcube.core.errors import QueryError
 from dpcube.core.spreadsheets import spreadsheet_text
 from dpcube.web.explorer import ExplorerServer
 from dpcube.web.explorer.asking import PageQuestions
-from dpcube.web.loopback.access import KEY_HEADER
-from dpcube.web.loopback.browser import leading_page
+from dpcube.web.loopback.access import KEY_HEADER, leading_page
 
 
 @contextmanager

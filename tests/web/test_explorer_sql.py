@@ -17,7 +17,7 @@ from chromium import PATIENCE, Browser
 from dpcube import Release
 from dpcube.core.errors import DpcubeError, InputError, RefusedError
 from dpcube.web.explorer import ExplorerServer
-from dpcube.web.explorer.sql_process import MOST_RESULT_ROWS, MOST_WAITING, SqlProcess, SqlSettings
+from dpcube.web.explorer.sql_process import MAX_RESULT_ROWS, MAX_WAITING, SqlProcess, SqlSettings
 
 __all__ = ["server", "wide"]  # fixtures
 
@@ -117,7 +117,7 @@ def test_a_large_result_is_cut(server: ExplorerServer) -> None:
     answer = Client(server).call("sql", query=query, error=False)
     assert answer["status"] == 200, answer
     assert answer["total"] > len(answer["rows"])
-    assert len(answer["rows"]) <= MOST_RESULT_ROWS
+    assert len(answer["rows"]) <= MAX_RESULT_ROWS
 
 
 def process_of(release: Release, path: Path, *, seconds: float = 60, memory: int = 2**30) -> SqlProcess:
@@ -159,7 +159,7 @@ def test_more_statements_than_may_wait_are_refused(tmp_path: Path, monkeypatch: 
     process = SqlProcess(SqlSettings(tmp_path / "none.dpcube", "", "auto", 0.95, 5))
     told: list[bytes] = []
     waiting = [
-        threading.Thread(target=lambda: told.append(process.run("", error=False))) for _ in range(1 + MOST_WAITING)
+        threading.Thread(target=lambda: told.append(process.run("", error=False))) for _ in range(1 + MAX_WAITING)
     ]
     for thread in waiting:
         thread.start()

@@ -28,8 +28,7 @@ from dpcube.release import Release
 from dpcube.web.loopback import LoopbackServer
 from dpcube.web.loopback.access import HEADERS, KEY_HEADER
 from dpcube.web.loopback.server import MAX_BODY
-from dpcube.web.studio.server import StudioServer
-from dpcube.web.studio.session import StudioSession
+from dpcube.web.studio.session import StudioServer, StudioSession
 
 HOSTILE = '<img src=x onerror="document.title=1">'
 HEADER = f'age,sex,patient_id,"{HOSTILE.replace(chr(34), chr(34) * 2)}"\n'

@@ -28,6 +28,8 @@ def commands() -> None:
     """Run one command of `dpcube`."""
 
 
+EXTRAS = {"scipy": "research", "sklearn": "learn"}
+"""Extra that brings a library which the core is installed without."""
 MAX_ERROR_LINE = 1500  # characters: a hostile file may be quoted in one
 
 
@@ -51,6 +53,11 @@ def main() -> None:
         _fail(f"interrupted; no output file is incomplete{_spent_budget()}", 130)
     except DpcubeError as error:
         _fail(str(error), 2 if isinstance(error, InputError) else 1)
+    except ModuleNotFoundError as error:
+        missing = str(error.name).partition(".")[0]
+        if missing in EXTRAS:
+            _fail(f"this needs {missing}, which is not installed; pip install 'dpcube[{EXTRAS[missing]}]'", 2)
+        _fail(f"the installation lacks {missing}; install dpcube again", 1)
     except MemoryError:
         _fail("out of memory; close other programs, or use a larger machine", 1)
     except OSError as error:

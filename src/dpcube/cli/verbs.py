@@ -25,7 +25,7 @@ class Verb:
 SECTIONS: dict[str, tuple[Verb, ...]] = {
     "Try it": (Verb("demo", "curator.demo:demo", "demo"),),
     "Own a table": (
-        Verb("domain", "curator.release:domain", "domain TABLE -o D.toml", "then edit D.toml"),
+        Verb("domain", "curator.domain:domain", "domain TABLE -o D.toml", "then edit D.toml"),
         Verb("check", "curator.check:check", "check TABLE --domain D.toml", "private, on your terminal only"),
         Verb("plan", "analyst.plan:plan", "plan D.toml --epsilon 0.5 --rows 10000"),
         Verb("release", "curator.release:release", "release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube"),
@@ -44,7 +44,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb("explore", "analyst.explore:explore", "explore R.dpcube [-o cube.html]"),
         Verb("train", "analyst.learn:train", "train R.dpcube --target income -o model.json"),
         Verb("predict", "analyst.learn:predict", "predict model.json rows.csv -o classes.csv"),
-        Verb("merge", "analyst.merge:merge", "merge may.dpcube june.dpcube -o all.dpcube"),
+        Verb("merge", "analyst.tables:merge", "merge may.dpcube june.dpcube -o all.dpcube"),
     ),
     "Link records": (
         Verb("block", "curator.block:block", "block R.dpcube --rules rules.toml --epsilon 0.5 -o B.blocks"),

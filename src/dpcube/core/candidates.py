@@ -21,11 +21,11 @@ Criterion = Literal["max", "gini", "information"]
 CRITERIA: tuple[Criterion, ...] = ("max", "gini", "information")
 ONE = 2**10
 """A score of 1 by the criteria that divide or take logarithms: they are whole numbers of parts of this."""
-MOST_ROWS = 2**63 - 1
+MAX_COUNTED_ROWS = 2**63 - 1
 LOG_BITS = 80
 GUARD_BITS = 8
-MOST_PREDICTED = 2**62
-MOST_WEIGHT = 2**20
+MAX_PREDICTED = 2**62
+MAX_CANDIDATE_WEIGHT = 2**20
 
 Scores = NDArray[Any]
 """Whole numbers: 64-bit ones of which none is above 0, or Python's, of any size."""
@@ -202,7 +202,7 @@ class BestSplit(Candidates):
     target: int
     axes: tuple[int, ...]
     criterion: Criterion = "max"
-    most_rows: int = MOST_ROWS
+    most_rows: int = MAX_COUNTED_ROWS
 
     def __post_init__(self) -> None:
         check_questions(self.boxes)
@@ -216,7 +216,7 @@ class BestSplit(Candidates):
         if self.criterion not in CRITERIA:
             msg = f"a criterion of splits must be one of {', '.join(CRITERIA)}"
             raise InputError(msg)
-        if type(self.most_rows) is not int or not 1 <= self.most_rows <= MOST_ROWS:
+        if type(self.most_rows) is not int or not 1 <= self.most_rows <= MAX_COUNTED_ROWS:
             msg = "most_rows must be a whole number from 1 to 2^63 - 1"
             raise InputError(msg)
 
@@ -333,7 +333,7 @@ class TableDistances(Candidates):
             raise InputError(msg)
         tables = [self._table(axes, table) for axes, table in zip(self.axes, self.predicted, strict=True)]
         object.__setattr__(self, "predicted", tuple(tables))
-        for name, least, most in (("weights", 1, MOST_WEIGHT), ("allowances", -MOST_PREDICTED, MOST_PREDICTED)):
+        for name, least, most in (("weights", 1, MAX_CANDIDATE_WEIGHT), ("allowances", -MAX_PREDICTED, MAX_PREDICTED)):
             given, what = getattr(self, name), f"the {name} of candidates"
             object.__setattr__(self, name, bounded_integers(what, given, size=len(tables), least=least, most=most))
 
@@ -346,7 +346,7 @@ class TableDistances(Candidates):
         sides = tuple(self.shape[axis] for axis in axes)
         cells = math.prod(sides)  # of many axes, more than 64 bits count
         flat = np.asarray(predicted).reshape(-1) if np.shape(predicted) == sides else np.empty(0)
-        most = MOST_PREDICTED // max(cells, 1)  # no table adds up to more than MOST_PREDICTED, whatever the signs
+        most = MAX_PREDICTED // max(cells, 1)  # no table adds up to more than MAX_PREDICTED, whatever the signs
         return bounded_integers("predicted counts", flat, size=cells, least=-most, most=most).reshape(sides)
 
     @property
@@ -384,6 +384,70 @@ class TableDistances(Candidates):
         return np.array(scores, dtype=object)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadRows(Candidates):
+    """Ways to read one column, each an axis of the cube, and the best reads the most rows.
+
+    The score of a reading is its weight times the number of rows whose cell on its axis is one of its `cells` (a mask).
+    One row more adds 0 or its weight to each score: all go up or stay, so the sensitivity is the largest weight.
+
+    >>> read = ReadRows((2, 2), (0, 1), (np.array([True, False]), np.array([True, True])), (3, 2))
+    >>> read.scores(np.array([[5, 0], [0, 1]])).tolist()
+    [15, 12]
+    """
+
+    score: ClassVar[str] = "rows that a reading reads"
+    cube: tuple[int, ...]
+    axes: tuple[int, ...]
+    cells: tuple[NDArray[np.bool_], ...]
+    weights: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.axes or not len(self.axes) == len(self.cells) == len(self.weights):
+            msg = "readings need one axis, one mask of its cells and one weight each"
+            raise InputError(msg)
+        for axis, cells, weight in zip(self.axes, self.cells, self.weights, strict=True):
+            check_axis("the axis of a reading", axis, self.cube)
+            whole = type(weight) is int and 1 <= weight <= MAX_CANDIDATE_WEIGHT
+            if not whole or cells.dtype != np.bool_ or cells.shape != (self.cube[axis],):
+                msg = f"a reading has a mask of the cells of its axis and a weight from 1 to {MAX_CANDIDATE_WEIGHT:,}"
+                raise InputError(msg)
+        masks = tuple(cells.copy() for cells in self.cells)
+        for cells in masks:
+            cells.flags.writeable = False
+        object.__setattr__(self, "cells", masks)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the cube."""
+        return self.cube
+
+    @property
+    def covered(self) -> None:
+        """All cells."""
+        return
+
+    @property
+    def sizes(self) -> Ints:
+        """One question, about all readings."""
+        return np.array([len(self.axes)])
+
+    @property
+    def sensitivity(self) -> int:
+        """The largest weight."""
+        return max(self.weights)
+
+    @property
+    def most_cells(self) -> int:
+        """The longest axis of a reading."""
+        return max(self.cube[axis] for axis in self.axes)
+
+    def scores_of(self, counted: Counted) -> Scores:
+        """Return the weighted rows that each reading reads, in integers of any size."""
+        read = [int(counted.table((axis,))[cells].sum()) for axis, cells in zip(self.axes, self.cells, strict=True)]
+        return np.array([weight * rows for weight, rows in zip(self.weights, read, strict=True)], dtype=object)
+
+
 def _apart(exact: Ints, predicted: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
     """Return |exact - predicted| in unsigned integers, whose subtraction is exact where the difference fits them."""
     high, low = np.maximum(exact, predicted), np.minimum(exact, predicted)
@@ -419,7 +483,7 @@ def bounded_integers(what: str, given: object, *, size: int, least: int, most: i
     return kept
 
 
-CANDIDATE_KINDS: tuple[type[Candidates], ...] = (MedianCuts, BestSplit, TableDistances)
+CANDIDATE_KINDS: tuple[type[Candidates], ...] = (MedianCuts, BestSplit, TableDistances, ReadRows)
 """Every kind. A counter refuses any other, because its sensitivity is not proved."""
 
 

@@ -187,7 +187,7 @@ def _number(rows: Rows, name: str, guess: Guess, *, from_data: bool) -> list[str
     width = "# width = ?"
     if not bounds[0].startswith("#"):
         low, high = (float(line.partition(" = ")[2]) for line in bounds)
-        width = f"width = {_round_width((high - low) / WANTED_BINS, whole=guess.kind == 'integer')}"
+        width = f"width = {round_width((high - low) / WANTED_BINS, whole=guess.kind == 'integer')}"
     return [f'type = "{guess.kind}"', *bounds, width, 'outside = "clip"']
 
 
@@ -204,7 +204,7 @@ def _bounds(rows: Rows, name: str, guess: Guess, keys: tuple[str, str], *, from_
     return [f"{key} = {value}" for key, value in zip(keys, extremes, strict=True)]
 
 
-def _round_width(width: float, *, whole: bool) -> str:
+def round_width(width: float, *, whole: bool) -> str:
     """Return the least of 1, 2, 5, 10, 20, 50, ... (or decimal parts of them) that is not below `width`."""
     power = 1.0 if whole else 1e-6
     while True:

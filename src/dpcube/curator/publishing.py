@@ -18,10 +18,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-
-# Models import these where they are needed. An import may fail, so it comes before the charge.
-import scipy.optimize
-import scipy.special  # noqa: F401
 from numpy.typing import NDArray
 
 from dpcube import __version__
@@ -31,6 +27,7 @@ from dpcube.core.errors import DpcubeError, InputError, KeptReleaseError, Ledger
 from dpcube.core.exact import DenseCounts, ExactData, SparseRows
 from dpcube.core.feasible import TOTAL_SHARE, check_drawable, check_public
 from dpcube.core.gate import Gate
+from dpcube.core.learnt import check_learnt
 from dpcube.core.noise import check_can_draw
 from dpcube.core.request import (
     Bound,
@@ -111,6 +108,7 @@ def publish(
     if save_to is not None:
         check_writable(Path(save_to), needed=(peak_bytes - STARTING) // 4)
     place = ledger_path(ledger, source, unit=unit)
+    check_learnt(domain, place)
     if place is not None:
         check_left(place, amount, total=allowed, unit=unit, period=spell)
     named = source if isinstance(source, str | PathLike) else None

@@ -27,11 +27,10 @@ from itertools import pairwise, starmap
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.special import expit
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.learn.terms import Term, weights_by
+from dpcube.noise.special import logistic
 
 SPREAD_ALONE, SPREAD_IN_PAIRS, SURE = 1.0, 0.3, 2.0
 """How far the numbers of a term are thought to spread before anything is known: as SURE numbers of this size would say.
@@ -52,10 +51,18 @@ LEARNT = 0.05
 
 
 class Factor(NamedTuple):
-    """A positive definite matrix, as SciPy's Cholesky factors."""
+    """A positive definite matrix A by the inverse of its Cholesky factor L, where A = L L'."""
 
-    triangle: Floats
-    lower: bool
+    inverse: Floats
+
+    @classmethod
+    def from_matrix(cls, matrix: Floats) -> "Factor":
+        """Factorise a matrix; LinAlgError if it is not positive definite."""
+        return cls(np.linalg.inv(np.linalg.cholesky(matrix)))
+
+    def solve(self, right: Floats) -> Floats:
+        """Return the x of A x = right, of one column or several."""
+        return np.asarray(self.inverse.T @ (self.inverse @ right))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +126,7 @@ def learn_additive(evidence: Evidence, singles: Sequence[Term], pairs: Sequence[
 
 def _worth_joining(model: Additive, evidence: Evidence, terms: Sequence[Term], singles: int) -> list[int]:
     """Return the pairs that differ most from a model, as many as there is room for."""
-    expected = evidence.weights * expit(model.log_odds(evidence.cells))
+    expected = evidence.weights * logistic(model.log_odds(evidence.cells))
     found: dict[int, float] = {}
     for k in range(singles, len(terms)):
         at, size = terms[k].places(evidence.cells), terms[k].size
@@ -202,19 +209,19 @@ class _Data:
 
     def apart(self, numbers: Floats) -> Floats:
         """Return r: the targets less what some numbers expect."""
-        chance = expit(numbers[self.at].sum(axis=1))
+        chance = logistic(numbers[self.at].sum(axis=1))
         return np.asarray(self.target - _sums(self.at, self.weights * chance, len(numbers)))
 
     def curved(self, numbers: Floats) -> Floats:
         """Return H."""
-        chance = expit(numbers[self.at].sum(axis=1))
+        chance = logistic(numbers[self.at].sum(axis=1))
         return _products(self.at, self.weights * chance * (1 - chance), self.starts)
 
     def spread(self, curved: Floats) -> Factor:
         """Return H + V, as its factor."""
         # The least that is added keeps it regular: numbers of one term may stand for those of another.
         least = 1e-9 * max(float(curved.diagonal().max()), 1.0)
-        return Factor(*cho_factor(curved + np.diag(self.noise + least)))
+        return Factor.from_matrix(curved + np.diag(self.noise + least))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,7 +233,7 @@ class _Told:
 
     @classmethod
     def from_curvature(cls, curved: Floats, apart: Floats, spread: Factor) -> "_Told":
-        weighed = cho_solve(spread, curved).T
+        weighed = spread.solve(curved).T
         precision = weighed @ curved
         return cls((precision + precision.T) / 2, weighed @ apart)
 
@@ -237,12 +244,13 @@ def _climbed(numbers: Floats, data: _Data, prior: Floats) -> tuple[Floats, _Told
     spread = data.spread(curved)
 
     def squares(apart: Floats, numbers: Floats) -> float:
-        return float(apart @ cho_solve(spread, apart) + numbers @ prior @ numbers)
+        return float(apart @ spread.solve(apart) + numbers @ prior @ numbers)
 
     least = squares(apart, numbers)
     for _ in range(STEPS):
         told = _Told.from_curvature(curved, apart, spread)
-        step = cho_solve(cho_factor(told.precision + prior + 1e-9 * np.eye(len(numbers))), told.slope - prior @ numbers)
+        regular = told.precision + prior + 1e-9 * np.eye(len(numbers))
+        step = Factor.from_matrix(regular).solve(told.slope - prior @ numbers)
         longest = float(np.abs(step).max())
         for part in min(1.0, MAX_STEP / max(longest, 1e-300)) * 0.5 ** np.arange(HALVINGS):
             reached = numbers + part * step
@@ -272,8 +280,8 @@ def _scales(told: _Told, numbers: Floats, prior: _Prior, scales: Floats) -> Floa
 
 
 def _inverse(matrix: Floats) -> Floats:
-    size = len(matrix)
-    return np.asarray(cho_solve(cho_factor(matrix + 1e-9 * np.eye(size)), np.eye(size)))
+    inverse = Factor.from_matrix(matrix + 1e-9 * np.eye(len(matrix))).inverse
+    return np.asarray(inverse.T @ inverse)
 
 
 def _precision(term: Term) -> Floats:

@@ -23,9 +23,9 @@ from dpcube.learn.additive import Evidence
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms
 from dpcube.models import Estimate
-from dpcube.models.marginal_model import MarginalModel
+from dpcube.models.cell_sums import non_negative
 from dpcube.models.marginals.fitting import nearest_with_sums
-from dpcube.models.non_negative import non_negative
+from dpcube.models.protocol import MarginalModel
 from dpcube.models.sampling import same_rows
 from dpcube.queries import CountingQueries, Workload
 

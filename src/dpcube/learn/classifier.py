@@ -14,8 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.learn.features import Features
-from dpcube.learn.model import ClassModel, model_of_rows
-from dpcube.learn.origin import NO_RELEASE, Origin
+from dpcube.learn.model import NO_RELEASE, ClassModel, Origin, model_of_rows
 from dpcube.learn.terms import MAX_TERM_GROUPS, Feature, weights_by
 
 

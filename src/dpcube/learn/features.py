@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.domain import Attribute, Domain
-from dpcube.core.domain.attribute import EPOCH
 from dpcube.core.errors import DomainError, InputError, QueryError
 from dpcube.learn.rows import cells_of_rows
 
@@ -112,7 +111,7 @@ def _numbers(attribute: Attribute, rows: Floats) -> Floats:
     if not attribute.ordered:
         return ones
     edges = attribute.bin_edges()
-    middles = (edges[:-1] + edges[1:] - attribute.step) / 2 - (EPOCH if attribute.scale == "day" else 0)
+    middles = (edges[:-1] + edges[1:] - attribute.step) / 2 - attribute.origin
     weights = rows[: attribute.bins]
     mean = float(middles @ weights / weights.sum()) if weights.sum() > 0 else float(middles.mean())
     values = np.append(middles, np.full(attribute.size + 1 - attribute.bins, mean))

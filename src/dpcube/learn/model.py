@@ -1,17 +1,24 @@
-"""A classifier over all classes: class probabilities of cells of features, with their uncertainty."""
+"""A classifier over all classes: class probabilities of cells of features, with their uncertainty, origin and quality.
 
+Quality is estimated from the release alone, without held-out rows, in two ways. *By the release's cells*: the model's
+predictions against the estimated counts, from which it also learnt; so it flatters, the more so the more noise there
+is. *By the model itself*: what it would score if its own probabilities were the truth, with the standard error that its
+numbers leave in it; so it is right if the model's form is.
+"""
+
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import NormalDist
 
 import numpy as np
-from scipy.special import expit
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.errors import QueryError
 from dpcube.learn.additive import Additive, Evidence, learn_additive
 from dpcube.learn.class_tables import MAX_FITTED_ROWS, ClassTables, evidence_of_class
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms, weights_by
+from dpcube.noise.special import logistic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +30,7 @@ class ClassModel:
 
     def probabilities(self, cells: Ints) -> Floats:
         """Return the probability of each class in each row of cells, shape (rows, classes)."""
-        return self._laid_out([expit(one.log_odds(cells)) for one in self.models], len(cells))
+        return self._laid_out([logistic(one.log_odds(cells)) for one in self.models], len(cells))
 
     def interval(self, cells: Ints, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return between what each probability lies, by the noise of the release and by chance: (rows, classes) both.
@@ -36,7 +43,7 @@ class ClassModel:
             raise QueryError(msg)
         reach = NormalDist().inv_cdf((1 + confidence) / 2)
         ends = [(one.log_odds(cells), reach * one.deviations(cells)) for one in self.models]
-        low, high = ([expit(middle + sign * width) for middle, width in ends] for sign in (-1, 1))
+        low, high = ([logistic(middle + sign * width) for middle, width in ends] for sign in (-1, 1))
         if self.classes > 2:
             return np.stack(low, axis=1), np.stack(high, axis=1)
         if self.classes == 1:
@@ -90,3 +97,93 @@ def _model(
 ) -> ClassModel:
     numbers = [] if classes == 1 else [1] if classes == 2 else range(classes)
     return ClassModel(classes, tuple(learn_additive(evidence(number), singles, pairs) for number in numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The release that a model was learnt from, and whether that release is private.
+
+    A model of a private release costs no more than the release did: it is made from nothing else.
+    """
+
+    private: bool
+    release: str | None = None
+    epsilon: str | None = None
+    protects: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The same for people to read."""
+        if self.release is None:
+            return "NOT PRIVATE: learnt from rows, not from a release"
+        of = f"release {self.release[:16]} (epsilon {self.epsilon}, protects {self.protects})"
+        return f"learnt from {of}" if self.private else f"NOT PRIVATE: learnt from {of}, which is not"
+
+
+NO_RELEASE = Origin(private=False)
+
+
+MAX_SCORED_CELLS = 2**17
+SAID = "estimated from the release alone, by its cells, from which the model also learnt; not measured on other rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Shares of rows: of the largest class, and told rightly by the released cells and by the model's own word.
+
+    `auc` is the chance that of two rows of different classes the one of the second class is ranked higher, by the
+    released cells; None where there are more than two classes.
+    """
+
+    majority: float
+    accuracy: float
+    auc: float | None
+    log_loss: float
+    expected_accuracy: float
+    expected_accuracy_stderr: float
+
+    def as_dict(self) -> dict[str, float | str | None]:
+        """Return the numbers by name, and what they are."""
+        return {**asdict(self), "said": SAID}
+
+
+def quality(model: ClassModel, tables: ClassTables) -> Quality:
+    """Return what a release can tell of a model that was learnt from it."""
+    cells, counts = tables.rows(MAX_SCORED_CELLS)
+    weights = counts.sum(axis=1)
+    chances, total = model.probabilities(cells), float(weights.sum())
+    chosen = chances.argmax(axis=1)
+    expected, stderr = _own_word(model, cells, chances, weights / total)
+    return Quality(
+        majority=float(counts.sum(axis=0).max() / total),
+        accuracy=float(counts[np.arange(len(chosen)), chosen].sum() / total),
+        auc=_auc(chances[:, 1], counts) if tables.classes == 2 else None,
+        log_loss=float(-(counts * np.log(np.clip(chances, 1e-12, 1))).sum() / total),
+        expected_accuracy=expected,
+        expected_accuracy_stderr=stderr,
+    )
+
+
+def _own_word(model: ClassModel, cells: Ints, chances: Floats, weights: Floats) -> tuple[float, float]:
+    """Return the accuracy that the model has by its own word, and its standard error; NaN with more than one model.
+
+    A number that is off by a little moves the accuracy by its slope there, so the error is that of the slopes' sum.
+    """
+    accuracy = float(weights @ chances.max(axis=1))
+    if len(model.models) != 1:
+        return accuracy, math.nan
+    one, second = model.models[0], chances[:, 1]
+    moved = weights * second * (1 - second) * np.where(second > 0.5, 1, -1)
+    places, slopes = one.places(cells), np.zeros(len(one.numbers))
+    for column in places.T:
+        slopes += weights_by(column, moved, len(slopes))
+    return accuracy, math.sqrt(max(float(slopes @ one.covariance @ slopes), 0.0))
+
+
+def _auc(scores: Floats, counts: Floats) -> float | None:
+    """Return the area under the curve of weighted rows, None if a class has none."""
+    _, at = np.unique(scores, return_inverse=True)
+    first, second = (np.bincount(at.reshape(-1), counts[:, number]) for number in (0, 1))
+    pairs = first.sum() * second.sum()
+    below = np.cumsum(first) - first / 2
+    return float(second @ below / pairs) if pairs > 0 else None

@@ -21,8 +21,7 @@ from dpcube.core.errors import InputError
 from dpcube.core.files import is_special, new_file
 from dpcube.learn.additive import MAX_PARAMETERS, Additive
 from dpcube.learn.features import Features
-from dpcube.learn.model import ClassModel
-from dpcube.learn.origin import Origin
+from dpcube.learn.model import ClassModel, Origin
 from dpcube.learn.terms import Term
 
 MODEL_FORMAT = 1

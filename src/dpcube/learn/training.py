@@ -14,10 +14,8 @@ from dpcube.core.errors import QueryError
 from dpcube.core.memory import check_memory
 from dpcube.learn.class_tables import ClassTables, class_tables
 from dpcube.learn.features import Encoding, Features
-from dpcube.learn.model import model_of_tables
+from dpcube.learn.model import Origin, model_of_tables, quality
 from dpcube.learn.model_file import TrainedModel
-from dpcube.learn.origin import Origin
-from dpcube.learn.quality import quality
 from dpcube.models import Estimate
 
 MAX_TRAINING_ROWS = 2**20

@@ -25,8 +25,8 @@ import numpy as np
 from dpcube.core.arrays import Bools, Ints
 from dpcube.core.errors import InputError, LinkageError
 from dpcube.core.files import new_file
+from dpcube.core.limits import MAX_RECORD_TEXT
 from dpcube.core.seal import sealed
-from dpcube.core.sources.limits import MAX_RECORD_TEXT
 from dpcube.core.spreadsheets import spreadsheet_text
 from dpcube.link.blocking import BlockFile
 from dpcube.link.features import Side

@@ -26,11 +26,10 @@ import numpy as np
 from dpcube.core.arrays import Ints
 from dpcube.core.compiled import COMPILER_REMEDY, raised_by_compiler
 from dpcube.core.domain import Domain
-from dpcube.core.domain.limits import MAX_DOMAIN_FILE
 from dpcube.core.errors import CompilerError, DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.core.files import is_special, largest_file, new_file
+from dpcube.core.limits import MAX_DOMAIN_FILE
 from dpcube.core.memory import check_memory, in_words
-from dpcube.measurements.facts import FutureFormatError, value, whole_number_list
 from dpcube.measurements.manifest import (
     MAX_MANIFEST_BYTES,
     Contents,
@@ -40,7 +39,15 @@ from dpcube.measurements.manifest import (
     parsed,
     provenance_of,
 )
-from dpcube.measurements.measurement import CellGroups, Facts, Form, exactly
+from dpcube.measurements.measurement import (
+    CellGroups,
+    Facts,
+    Form,
+    FutureFormatError,
+    exactly,
+    value,
+    whole_number_list,
+)
 from dpcube.measurements.measurements import MAX_SUMMED_UNITS, BoxCounts, Marginal
 from dpcube.measurements.transcript import Provenance, Transcript
 

@@ -12,8 +12,7 @@ from dpcube.core.domain import Domain
 from dpcube.core.domain.text import is_text
 from dpcube.core.errors import InputError, ReleaseFileError
 from dpcube.core.memory import in_words
-from dpcube.measurements.facts import FutureFormatError, rational, value, whole_number_list
-from dpcube.measurements.measurement import Facts, Measurement
+from dpcube.measurements.measurement import Facts, FutureFormatError, Measurement, rational, value, whole_number_list
 from dpcube.measurements.measurements import MEASUREMENT_KINDS
 from dpcube.measurements.transcript import LAYOUTS, MAX_MEASUREMENTS, TOTAL_UNITS, Layout, Provenance, Transcript
 

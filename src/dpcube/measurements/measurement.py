@@ -1,16 +1,18 @@
 """Base class of the measurements: charges per cell, summary for reports, and named integer arrays in a file."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from dpcube.core.arrays import Ints
 from dpcube.core.counter import BUDGET_UNITS
-from dpcube.core.errors import DomainError
+from dpcube.core.domain.text import is_text
+from dpcube.core.errors import DomainError, ReleaseFileError
 
 TWO_SIDED_GEOMETRIC = "two-sided geometric: P(z) proportional to exp(-units * epsilon_per_unit * |z|)"
 
@@ -163,3 +165,42 @@ def check_spent_units(what: str, units: int) -> None:
     if type(units) is not int or not 0 < units <= BUDGET_UNITS:
         msg = f"{what} must be measured with 1 to {BUDGET_UNITS} units, got {units!r:.50}"
         raise DomainError(msg)
+
+
+T = TypeVar("T")
+
+
+class FutureFormatError(ReleaseFileError):
+    """A file of a newer format than this version reads."""
+
+
+_RATIONAL = re.compile(r"[0-9]{1,200}(/[1-9][0-9]{0,199})?")
+
+
+def value(facts: Mapping[str, object], key: str, kind: type[T]) -> T:
+    """Return the fact of this key, of exactly this type."""
+    found = facts[key]
+    # Not isinstance: true is not a number. A lone surrogate is not text that can be displayed.
+    if type(found) is not kind or (kind is str and not is_text(found)):
+        raise _wrong(key)
+    return found
+
+
+def whole_number_list(facts: Mapping[str, object], key: str) -> tuple[int, ...]:
+    """Return a list of whole numbers."""
+    found = value(facts, key, list)
+    if any(type(number) is not int for number in found):
+        raise _wrong(key)
+    return tuple(found)
+
+
+def rational(facts: Mapping[str, object], key: str) -> Fraction:
+    """Return a rational that `str` wrote; a short text such as 1e-999999999 would stand for a very long number."""
+    text = value(facts, key, str)
+    if not _RATIONAL.fullmatch(text):
+        raise _wrong(key)
+    return Fraction(text)
+
+
+def _wrong(key: str) -> ReleaseFileError:
+    return ReleaseFileError(f"its manifest has an invalid value of '{key}'")

@@ -15,7 +15,6 @@ from dpcube.core.compiled import compiled
 from dpcube.core.counter import BUDGET_UNITS, MAX_TABLE_CELLS
 from dpcube.core.domain.text import is_text
 from dpcube.core.errors import DomainError
-from dpcube.measurements.facts import value, whole_number_list
 from dpcube.measurements.measurement import (
     CellGroups,
     CountsAlike,
@@ -27,6 +26,8 @@ from dpcube.measurements.measurement import (
     check_spent_units,
     exactly,
     kept,
+    value,
+    whole_number_list,
 )
 from dpcube.noise import noise_variances
 from dpcube.trees.tree import BoxTree

@@ -9,8 +9,8 @@ import numpy as np
 from dpcube.core.arrays import Floats, Ints, Places
 from dpcube.core.boxes import MAX_LABELLED_CELLS, Boxes
 from dpcube.core.memory import check_memory
+from dpcube.models.cell_sums import non_negative
 from dpcube.models.errors.parts import ErrorParts
-from dpcube.models.non_negative import non_negative
 from dpcube.models.protocol import DENSE_CELLS, Estimate, Queries, marginal_cells
 from dpcube.models.sampling import Generator, cells_in_boxes, rows_to_draw, stratified_places
 from dpcube.queries import CountingQueries, Workload

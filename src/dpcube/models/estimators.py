@@ -28,7 +28,7 @@ from dpcube.models.cuboids.estimate import CuboidsEstimate, makes_a_small_model
 from dpcube.models.cuboids.first_tables import counts_every_attribute
 from dpcube.models.errors import NonUniformity, deviations_from_means
 from dpcube.models.fine_grid import GridEstimate
-from dpcube.models.least_squares_tree import LeastSquaresTree
+from dpcube.models.least_squares_tree import LeastSquaresTree, consistent_totals, least_squares_totals
 from dpcube.models.marginals import (
     LEAST_AXES,
     MAX_FITTED_CELLS,
@@ -48,7 +48,6 @@ from dpcube.models.posterior import (
 )
 from dpcube.models.posterior.inference import UnseenInside
 from dpcube.models.protocol import Estimate
-from dpcube.models.tree_totals import consistent_totals, least_squares_totals
 from dpcube.trees.straight_cuts import straight_cuts
 from dpcube.trees.tree import BoxTree
 

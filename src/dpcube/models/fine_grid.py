@@ -21,20 +21,17 @@ import numpy as np
 
 from dpcube.core.arrays import Floats, Places
 from dpcube.core.boxes import filled_boxes
-from dpcube.models.arrays import Arrays, EstimateArrays, small_ints
 from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import AxisWeights, axis_weights, even_measure, everything, ranges_by_weights
 from dpcube.models.errors.level_walk import FEW, WalkedTree, walked
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.errors.walks import node_sums, split_sums
-from dpcube.models.least_squares_tree import least_squares_variances
+from dpcube.models.least_squares_tree import least_squares_totals, least_squares_variances
 from dpcube.models.posterior import infer
-from dpcube.models.protocol import DENSE_CELLS
+from dpcube.models.protocol import DENSE_CELLS, Arrays, EstimateArrays, small_ints
 from dpcube.models.sampling import Generator, cells_in_boxes
-from dpcube.models.tree_totals import least_squares_totals
 from dpcube.queries import CountingQueries, Workload
-from dpcube.trees.cut_tree import CutTree
-from dpcube.trees.tree import BoxTree
+from dpcube.trees.tree import BoxTree, CutTree
 
 if TYPE_CHECKING:
     from dpcube.measurements import BoxCounts

@@ -3,19 +3,151 @@
 Every estimator returns one. Whatever uses a release (answers, SQL, views, plots, synthetic rows, classifiers, pages,
 the cache) uses this protocol alone, and never asks which estimator made it. `dpcube.testing.check_estimate` is the
 conformance check for implementations.
+
+*The written form* is plain numbers and arrays by name, and the bytes of both. `Estimate.to_arrays` makes it and
+`estimate_of_arrays` is the inverse: what comes back gives the same answers as the estimate, but for rounding. The cache
+of counts, the offline page and processes use this one form. Packed are four bytes with the length of the head, the head
+(JSON: facts, and where each array lies), and the arrays, each at a multiple of eight bytes. Bytes are not trusted to
+form an estimate: whatever would let an answer fail, or never end, is found when they are read, and is a `DamagedError`.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats, Ints, Places
-from dpcube.models.arrays import EstimateArrays
 from dpcube.models.errors.parts import ErrorParts
-from dpcube.models.marginal_model import MarginalModel
 from dpcube.models.sampling import Generator
 from dpcube.queries import CountingQueries, Workload
+
+if TYPE_CHECKING:
+    from dpcube.models.cuboids.beliefs import Beliefs
+    from dpcube.models.cuboids.departures import Departure
+    from dpcube.models.cuboids.fitting import CountedTable
+
+Arrays = dict[str, NDArray[Any]]
+PACKED_KINDS = {"float64": "f8", "int32": "i4"}
+READERS = {
+    "tree": "posterior.stored:stored_tree",
+    "balanced": "marginals.balanced:stored_balanced",
+    "grid": "fine_grid:stored_grid",
+    "cuboids": "cuboids.stored:stored_cuboids",
+    "boxes": "boxes:stored_boxes",
+    "least squares": "least_squares_tree:stored_least_squares",
+}
+"""The module and the function that read each kind."""
+
+
+class DamagedError(Exception):
+    """Some arrays form no estimate."""
+
+
+class EstimateArrays(NamedTuple):
+    """An estimate as numbers and arrays: `facts` are JSON values, arrays are of doubles or 32-bit integers."""
+
+    kind: str
+    facts: dict[str, Any]
+    arrays: Arrays
+
+    def floats(self, name: str, *shape: int) -> Floats:
+        """Return an array of doubles in a shape; DamagedError if there is no such array."""
+        return self._found(name, np.float64).reshape(shape or (-1,)).astype(np.float64, copy=False)
+
+    def ints(self, name: str, *shape: int) -> Ints:
+        """Return an array of integers in a shape; DamagedError if there is no such array."""
+        return self._found(name, np.int32).reshape(shape or (-1,)).astype(np.int64)
+
+    def _found(self, name: str, kind: type) -> NDArray[Any]:
+        array = self.arrays.get(name)
+        if array is None or array.dtype != kind:
+            raise DamagedError
+        return array
+
+
+def estimate_of_arrays(written: EstimateArrays) -> "Estimate":
+    """Return the estimate that was written; DamagedError if there is none."""
+    try:
+        module, _, reader = READERS[written.kind].partition(":")
+        made: Estimate = getattr(import_module(f"dpcube.models.{module}"), reader)(written)
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError):
+        raise DamagedError from None
+    return made
+
+
+def small_ints(array: Ints) -> NDArray[np.int32]:
+    """Return integers as they are written: flat, of 32 bits."""
+    return array.astype(np.int32).reshape(-1)
+
+
+def arrays_to_bytes(facts: Mapping[str, object], arrays: Arrays) -> bytes:
+    """Return facts and arrays as bytes."""
+    places, parts, at = {}, [], 0
+    for name, array in arrays.items():
+        content = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
+        places[name] = [PACKED_KINDS[array.dtype.name], at, array.size]
+        parts += [content, bytes(-len(content) % 8)]
+        at += len(content) + len(parts[-1])
+    head = json.dumps({"facts": facts, "arrays": places}, allow_nan=False).encode()
+    head += b" " * (-(len(head) + 4) % 8)
+    return b"".join([len(head).to_bytes(4, "little"), head, *parts])
+
+
+def arrays_of_bytes(content: bytes | memoryview) -> tuple[dict[str, Any], Arrays]:
+    """Return the facts and the arrays of `arrays_to_bytes`; DamagedError if these bytes are none."""
+    view = memoryview(content)
+    start = 4 + int.from_bytes(view[:4], "little")
+    try:
+        head = json.loads(bytes(view[4:start]))
+        facts, arrays, end = dict(head["facts"]), {}, start
+        for name, (kind, at, size) in head["arrays"].items():
+            if kind not in PACKED_KINDS.values() or not all(type(one) is int and one >= 0 for one in (at, size)):
+                raise DamagedError
+            arrays[name] = np.frombuffer(view, f"<{kind}", size, start + at)
+            end = max(end, start + at + -(-arrays[name].nbytes // 8) * 8)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        raise DamagedError from None
+    if end != len(view):
+        raise DamagedError
+    return facts, arrays
+
+
+class MarginalModel(Protocol):
+    """A model of groups of cells, and the noisy marginals that it was fitted to."""
+
+    @property
+    def groups(self) -> "tuple[Ints, ...]":
+        """The group of each cell of every attribute."""
+        ...
+
+    @property
+    def shares(self) -> "tuple[Floats, ...]":
+        """The share of each cell of every attribute in its group."""
+        ...
+
+    @property
+    def beliefs(self) -> "Beliefs":
+        """The model of groups."""
+        ...
+
+    @property
+    def firsts(self) -> "tuple[CountedTable, ...]":
+        """Noisy marginals of cells."""
+        ...
+
+    @property
+    def cuboids(self) -> "tuple[CountedTable, ...]":
+        """Noisy marginals of groups over two attributes or more."""
+        ...
+
+    @property
+    def departure(self) -> "Departure | None":
+        """Estimated departure from the model of what was not measured, if there is any estimate."""
+        ...
+
 
 DENSE_CELLS = 2**27
 """Cubes up to this size are answered from a table of every cell (1 GiB); larger ones from their boxes if they can."""
@@ -87,7 +219,7 @@ class Estimate(Protocol):
         ...
 
     def to_arrays(self) -> EstimateArrays:
-        """Return all that answers need as plain arrays: see `models/arrays.py`, which has the inverse."""
+        """Return all that answers need as plain arrays: see `models/protocol.py`, which has the inverse."""
         ...
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from dpcube.core.arrays import Floats, Ints, Places
 from dpcube.core.boxes import Boxes
 from dpcube.core.errors import QueryError
-from dpcube.models.non_negative import non_negative
+from dpcube.models.cell_sums import non_negative
 
 if TYPE_CHECKING:
     from dpcube.models.cuboids.beliefs import Beliefs

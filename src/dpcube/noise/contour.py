@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats
+from dpcube.noise.special import normal_quantile
 
 Complexes = NDArray[np.complex128]
 
@@ -86,11 +87,9 @@ def lattice_quantile(confidence: Floats, scales: Floats, multiplicities: Floats)
 
 def _cornish_fisher(tail: Floats, scales: Floats, multiplicities: Floats) -> Floats:
     """Return the Cornish-Fisher approximation of a quantile from its cumulants 2 k b^2 and 12 k b^4."""
-    from scipy.special import ndtri
-
     variance = (2 * multiplicities * scales**2).sum(axis=-1)
     kurtosis = (12 * multiplicities * scales**4).sum(axis=-1) / variance**2
-    z = -ndtri(tail)
+    z = -normal_quantile(tail)
     return np.asarray(np.sqrt(variance) * np.maximum(z + kurtosis / 24 * (z**3 - 3 * z), z / 2))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from dpcube.core.arrays import Floats
 from dpcube.models import estimate
 from dpcube.models.metrics import absolute_errors
-from dpcube.noise.sums import dl_sum_mean_abs
+from dpcube.noise.law import dl_sum_mean_abs
 from dpcube.plan.axes import Axes, at_most, shape_of
 from dpcube.plan.distributions import DISTRIBUTIONS, simulated_counts
 from dpcube.plan.queries import QUERY_KINDS, QueryKind, workload_of

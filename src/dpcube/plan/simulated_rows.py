@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.exact import SparseRows
+from dpcube.noise.special import normal_cdf
 from dpcube.plan.axes import Axes, PlannedAxis, shape_of
 from dpcube.plan.distributions import DISTRIBUTIONS
 
@@ -78,7 +78,7 @@ def _drawn(
         own = generator.standard_normal(rows)
         normal[:, j] = own if j == 0 else correlation * normal[:, parents[j]] + np.sqrt(1 - correlation**2) * own
         ends = np.cumsum(shares)
-        found = np.searchsorted(ends / ends[-1], ndtr(normal[:, j]), side="right")
+        found = np.searchsorted(ends / ends[-1], normal_cdf(normal[:, j]), side="right")
         cells[:, j] = np.minimum(found, len(shares) - 1)
     return cells
 

@@ -13,7 +13,7 @@ from dpcube.core.domain import Domain
 from dpcube.core.errors import QueryError
 from dpcube.models.errors.parts import EqualNoises, ErrorParts
 from dpcube.queries import CountingQueries
-from dpcube.queries.cuts import cut_queries, slopes_where_even, squared_where_even
+from dpcube.queries.counting import cut_queries, slopes_where_even, squared_where_even
 
 if TYPE_CHECKING:
     from dpcube.models import Estimate
@@ -201,8 +201,10 @@ class Answers:
         """
         half_width: Floats = deviations_for(confidence) * np.hypot(self.stderrs, self.nonuniformities)
         if self.noises is not None:
-            from dpcube.noise.law import discrete_variance  # few answers need them
-            from dpcube.noise.sums import dl_sum_quantile
+            from dpcube.noise.law import (
+                discrete_variance,  # few answers need them
+                dl_sum_quantile,
+            )
 
             known = (self.noises.numbers > 0) & (self.nonuniformities == 0)
             numbers, at = np.unique(self.noises.numbers[known], return_inverse=True)

@@ -12,12 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats
-from dpcube.core.domain.attribute import EPOCH
 from dpcube.core.errors import InputError, QueryError
 from dpcube.queries import Workload
 from dpcube.release.answer import Answers
 from dpcube.release.capabilities import BOXES, require
-from dpcube.release.groups import AxisGroups, check_rows, group_answers, group_values, row_values
+from dpcube.release.view import AxisGroups, check_rows, group_answers, group_values, row_values
 
 if TYPE_CHECKING:
     from dpcube.release.release import Release
@@ -79,7 +78,7 @@ def to_xarray(view: "View", *, errors: bool, confidence: float) -> Any:
     names, shape = [axis.attribute.name for axis in shown], [len(axis) for axis in shown]
     coordinates: dict[str, object] = {axis.attribute.name: np.array(axis.labels, object) for axis in shown}
     for axis in shown:
-        if axis.attribute.scale != "position":
+        if axis.attribute.has_distances:
             name, (first, stop) = axis.attribute.name, _edges(axis)
             edges = {f"{name}_from": (name, first), f"{name}_to": (name, stop)}
             coordinates |= _with_names_of_their_own(edges, coordinates)
@@ -179,16 +178,16 @@ def _edges(axis: AxisGroups) -> tuple[NDArray[Any], NDArray[Any]]:
     edges = np.append(axis.attribute.bin_edges(), [np.nan] * len(axis.attribute.own_cells))
     own = axis.lower >= axis.attribute.bins
     first, stop = np.where(own, np.nan, edges[axis.lower]), np.where(own, np.nan, edges[axis.upper])
-    if axis.attribute.scale != "day":
+    if axis.attribute.is_numeric:
         return first, stop
-    days = [(np.where(own, 0, edge) - EPOCH).astype("datetime64[D]") for edge in (first, stop)]
-    first, stop = (np.where(own, np.datetime64("NaT"), day).astype("datetime64[s]") for day in days)
+    times = [axis.attribute.values_at(np.where(own, 0, edge)) for edge in (first, stop)]
+    first, stop = (np.where(own, np.datetime64("NaT"), time).astype("datetime64[s]") for time in times)
     return first, stop
 
 
 def _hist_axis(hist: Any, axis: AxisGroups) -> Any:
     name, attribute = axis.attribute.name, axis.attribute
-    numbers = attribute.scale == "number" and (axis.upper <= attribute.bins).all()
+    numbers = attribute.is_numeric and (axis.upper <= attribute.bins).all()
     if not numbers or (axis.lower[1:] != axis.upper[:-1]).any():
         return hist.axis.StrCategory(axis.labels, name=name, flow=False)
     first, stop = _edges(axis)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dpcube.core.errors import DpcubeError
 from dpcube.release.answer import MODELLED, Answer, Answers, said
-from dpcube.release.groups import first_places, group_answers
 from dpcube.release.plots.axis import printable
+from dpcube.release.view import first_places, group_answers
 
 if TYPE_CHECKING:
     from dpcube.release.release import Release

@@ -64,7 +64,7 @@ def _question(attribute: Attribute) -> str:
     name = attribute.name
     if not PLAIN_NAME.fullmatch(name) or name.lower() in KEYWORDS:
         name = '"{}"'.format(name.replace('"', '""'))
-    if attribute.scale == "position":
+    if not attribute.has_distances:
         return "{} = '{}'".format(name, attribute.labels()[0].replace("'", "''"))
     least = attribute.extent().split()[0]
-    return f"{name} >= {least}" if attribute.scale == "number" else f"{name} >= '{least}'"
+    return f"{name} >= {least}" if attribute.is_numeric else f"{name} >= '{least}'"

@@ -106,6 +106,14 @@ def unanswered(answers: Mapping[str, str], *, ledger: bool) -> list[RegistryQues
     ]
 
 
+def basic(record: RegistryFields) -> RegistryFields:
+    """Return the part of a record that says what the data product is, and whose."""
+    deployment = record["deployment"]
+    assert isinstance(deployment, dict)
+    found: RegistryFields = deployment["basic"]
+    return found
+
+
 def missing_for_tier_three(record: RegistryFields) -> list[str]:
     """Return the fields without which a record is not of the third tier."""
     deployment = record["deployment"]

@@ -287,7 +287,7 @@ class Release:
 
     def train(self, target: str, *, estimate: str = "auto") -> "TrainedModel":
         """Return the default model of a target, to be saved: `dpcube train` (docs/guides/classifiers.md)."""
-        from dpcube.learn.origin import Origin
+        from dpcube.learn.model import Origin
         from dpcube.learn.training import ESTIMATES_TRIED, train
 
         self._features_for(target)

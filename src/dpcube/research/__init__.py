@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpcube.research.arrays import experiment, release_array
     from dpcube.research.synthetic import Distances, SyntheticQuality, distances, synthetic_quality
     from dpcube.research.workloads import prefixes, ranges_of_size
-    from dpcube.trees.partition import weighted_variance
+    from dpcube.trees.growth import weighted_variance
 
 __all__ = [
     "Distances",
@@ -37,6 +37,6 @@ _HOMES = {
     **dict.fromkeys(("Distances", "SyntheticQuality", "distances", "synthetic_quality"), "research.synthetic"),
     **dict.fromkeys(("prefixes", "ranges_of_size"), "research.workloads"),
     "random_ranges": "queries.random_ranges",
-    "weighted_variance": "trees.partition",
+    "weighted_variance": "trees.growth",
 }
 __getattr__ = lazily("dpcube", _HOMES)

@@ -18,12 +18,10 @@ from scipy import stats
 from dpcube.core.arrays import Bools, Floats
 from dpcube.release.answer import Answers
 from dpcube.research.arrays import experiment
-from dpcube.research.kept_runs import seed_of
 from dpcube.research.natural_questions import Questions, bundled_questions, natural_questions
-from dpcube.research.processes import in_processes
+from dpcube.research.processes import in_processes, seed_of
 from dpcube.research.ratios import CHANCE
-from dpcube.research.simulated_tables import drawn_tables
-from dpcube.research.tables import PublicTable, coded_tables, demo_table
+from dpcube.research.tables import PublicTable, coded_tables, demo_table, drawn_tables
 from dpcube.strategies import Strategy, strategy_of
 from dpcube.testing import SeededNoise
 
@@ -32,7 +30,7 @@ EPSILONS = ("0.1", "1")
 UNDER = 0.90
 WORST_PART = 0.1
 WANTED, WANTED_OF_WORST_TENTH, WANTED_OF_WORST = (0.93, 0.985), 0.85, 0.88
-MOST_BIAS = 0.25
+MAX_BIAS = 0.25
 AT_ONCE = 10
 """Releases of a task: the same for any number of processes, so that sums of floats are too."""
 
@@ -107,7 +105,7 @@ class Tally:
     def biased(self) -> Bools:
         """Which questions have a bias above a quarter of the stated standard error, beyond chance."""
         by_chance = CHANCE * self.deviations / np.sqrt(np.maximum(self.sums[0], 1))
-        return np.asarray(np.abs(self.biases) - by_chance > MOST_BIAS * self.stated_errors)
+        return np.asarray(np.abs(self.biases) - by_chance > MAX_BIAS * self.stated_errors)
 
 
 @dataclass(frozen=True, slots=True)

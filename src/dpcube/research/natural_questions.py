@@ -11,7 +11,7 @@ from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.core.domain import Domain
 from dpcube.curator.publishing import count
 from dpcube.queries import CountingQueries, CountingQuery, query
-from dpcube.queries.cuts import cut_queries
+from dpcube.queries.counting import cut_queries
 from dpcube.research.tables import PublicTable
 
 ALL_ROWS = "all rows"

@@ -26,13 +26,13 @@ from dpcube.queries import query
 from dpcube.queries.workload_model import KINDS, MIXED, WorkloadModel
 from dpcube.strategies.cells import Cells
 from dpcube.strategies.level_budgets import BESIDE_QUERIES, LevelBudgets
-from dpcube.strategies.marginal_selection import MAX_TRIED_CELLS, PILOT_SHARE, marginals_reduce_error
+from dpcube.strategies.marginal_selection import MAX_TRIED_CELLS, PILOT_SHARE, best_share
 from dpcube.strategies.marginals import (
     count_class_tables,
     count_pairs,
     pairs_of_attributes,
     peak_bytes_of_tables,
-    share_of_pairs,
+    shares_of_pairs,
 )
 from dpcube.strategies.one_way import count_one_way, count_same_marginals, counts_one_way, one_way_shares
 from dpcube.strategies.partial_tree import ROOT, PartialTree, largest_tree
@@ -58,7 +58,7 @@ SHARE_OF_TOTAL = Fraction(4, 100)
 MANY_VALUES = 64
 """A category that is alone in a cube is counted value by value from more values on: see `one_way.py`."""
 OF_SHRUNK_VALUE = 600
-"""Bytes of a value of a marginal while its departures are shrunk (`models/marginals/shrinkage.py`)."""
+"""Bytes of a value of a marginal while its departures are shrunk (`models/marginals/fitting.py`)."""
 SIMULATED_CELL_BYTES = 90
 """Bytes of a cell of a simulated table, with its estimate and its noise."""
 MAX_WEIGHTS = 2**26
@@ -195,8 +195,8 @@ class Adaptive(OfCells):
         if self.target_axis is not None:
             return count_class_tables(counter, self.target_axis)
         of_ones = sum(table.units for table in ones)
-        share = share_of_pairs(counter.shape, before=Fraction(of_ones, BUDGET_UNITS))
-        if share == 0:
+        shares = shares_of_pairs(counter.shape, before=Fraction(of_ones, BUDGET_UNITS))
+        if max(shares) <= PILOT_SHARE:
             return []
         pilot = count_pairs(counter, PILOT_SHARE)
         asked = PlanWorkload.from_kinds(counter.shape, self._kinds(counter.shape), self.weights)
@@ -209,9 +209,8 @@ class Adaptive(OfCells):
             _count_tree(tree, [], plan, setting)
             return tables + pairs, tree.counts()
 
-        if not marginals_reduce_error(ones + pilot, share, counter, asked, count):
-            return pilot
-        return pilot + count_pairs(counter, share - PILOT_SHARE)
+        share = best_share(ones + pilot, shares, counter, asked, count)
+        return pilot + count_pairs(counter, share - PILOT_SHARE) if share > PILOT_SHARE else pilot
 
     def _is_one_category(self, shape: tuple[int, ...]) -> bool:
         """Say whether one attribute alone has several values, many and asked one by one, all of which fit a tree."""

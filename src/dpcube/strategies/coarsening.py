@@ -7,7 +7,7 @@ Neighbouring cells are grouped where cells have an order, rare ones otherwise.
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.models.non_negative import non_negative
+from dpcube.models.cell_sums import non_negative
 
 
 def coarsened_cells(noisy: Floats, *, ordered: bool, most: int, least: float) -> Ints:

@@ -1,17 +1,17 @@
-"""Selection between the tree alone and the tree with two-way marginals, by simulation.
+"""Selection of the share of two-way marginals beside the tree, by simulation.
 
 A tree finds structure of every kind, but shrinks what its noise hides; marginals of pairs are unbiased, but see no
 interaction of three attributes. Which of them a cube needs depends on its rows. So a pilot of every marginal is counted
 first. Two tables are simulated from it that are wrong in opposite directions: one has no structure beyond pairs, in the
-other rows are concentrated in few cells. On each the tree is run with and without marginals, and the mean logarithm of
-the ratio of errors decides.
+other rows are concentrated in few cells. On each the tree is run without marginals, and with several
+shares for them, and the mean logarithm of the errors decides.
 
 This is post-processing of the pilot; simulated tables and their noise come from fixed seeds (`simulated.py`).
 """
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -31,39 +31,35 @@ PILOT_SHARE = Fraction(4, 100)
 MAX_TRIED_CELLS = 2**18
 """Cubes of more cells are not simulated: that would take too long."""
 MANY_ATTRIBUTES = 6
-"""Where nothing is simulated, two-way marginals are counted from so many attributes on."""
+"""Where nothing is simulated, two-way marginals get the second share from so many attributes on."""
 MAX_TRIPLES = 10
 """Three-way marginals, at regular places of the list, whose errors are measured."""
 
 TablesAndTree = tuple[list[Marginal], BoxCounts]
 
 
-def marginals_reduce_error(
+def best_share(
     pilot: list[Marginal],
-    share: Fraction,
+    shares: Sequence[Fraction],
     counter: NoisyCounter,
     asked: PlanWorkload,
     count: Callable[[NoisyCounter, Fraction], TablesAndTree],
-) -> bool:
-    """Return whether two-way marginals reduce the error, on tables simulated from a pilot.
+) -> Fraction:
+    """Return which share of the budget for two-way marginals has the least error, on tables simulated from a pilot.
 
-    `count` measures the marginals and the tree, given the part of the budget for the marginals: `share` or none.
+    `count` measures the marginals and the tree, given the share.
     """
     shape, unit = counter.shape, counter.epsilon_per_unit
     if math.prod(shape) > MAX_TRIED_CELLS:
-        return len(shape) >= MANY_ATTRIBUTES
+        return shares[len(shape) >= MANY_ATTRIBUTES]
     even = maximum_entropy_cube(Components.from_tables(shape, noisy_tables(Transcript(shape, unit, tuple(pilot)))))
-    gain = 0.0
+    errors = np.zeros(len(shares))
     for seed, cube in enumerate((even, clumped(even, seed=0))):
         table = poisson_table(cube, seed=seed)
-        without, with_tables = (
-            _log_errors(_estimated(Transcript(shape, unit, (*tables, boxes))) - table, asked)
-            for tables, boxes in (
-                count(simulated_gate(table, unit * BUDGET_UNITS, seed=seed), part) for part in (Fraction(0), share)
-            )
-        )
-        gain += without - with_tables
-    return gain > 0
+        for number, share in enumerate(shares):
+            tables, boxes = count(simulated_gate(table, unit * BUDGET_UNITS, seed=seed), share)
+            errors[number] += _log_errors(_estimated(Transcript(shape, unit, (*tables, boxes))) - table, asked)
+    return shares[int(errors.argmin())]
 
 
 def _estimated(transcript: Transcript) -> Floats:

@@ -11,12 +11,10 @@ from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.measurements import Marginal
 from dpcube.models.marginals.components import TableAxes, axes_of_several
 
-AS_MUCH_AS_THE_TREE = 15
-"""The tree weighs as much as so many pairs: n pairs get n / (n + 15) of `MAX_PAIRS_SHARE` of the budget."""
 MAX_PAIRS_SHARE = Fraction(3, 4)
-"""With 3 attributes pairs get .13 of the budget, with 4 .21, 5 .30, 6 .38, 8 .49."""
-MIN_TREE_SHARE = Fraction(1, 10)
-"""Least share of the tree, whatever the number of pairs."""
+"""Part of what one-way marginals leave that two-way marginals may get at most."""
+AS_MUCH_AS_THE_TREE = 15
+"""Or the tree weighs as much as so many pairs: n pairs get n / (n + 15) of that, .13 of 3 attributes."""
 OF_CLASS_TABLES = Fraction(2, 3)
 """Share of the budget for the marginals of each attribute with the target, if a target is given."""
 
@@ -33,10 +31,16 @@ def pairs_of_attributes(shape: tuple[int, ...]) -> list[TableAxes]:
     return list(itertools.combinations(several, 2)) if len(several) > 2 else []
 
 
-def share_of_pairs(shape: tuple[int, ...], *, before: Fraction = Fraction(0)) -> Fraction:
-    """Return the share of the budget of two-way marginals where they are counted, given what was spent `before`."""
-    pairs = len(pairs_of_attributes(shape))
-    return min(MAX_PAIRS_SHARE * Fraction(pairs, pairs + AS_MUCH_AS_THE_TREE), 1 - MIN_TREE_SHARE - before)
+def shares_of_pairs(shape: tuple[int, ...], *, before: Fraction = Fraction(0)) -> tuple[Fraction, ...]:
+    """Return the shares of the budget that two-way marginals may get, given what was spent `before`: none first.
+
+    >>> shares_of_pairs((4, 5, 6), before=Fraction(1, 2))
+    (Fraction(0, 1), Fraction(1, 16), Fraction(3, 8))
+    >>> shares_of_pairs((4, 5))
+    (Fraction(0, 1),)
+    """
+    pairs, most = len(pairs_of_attributes(shape)), MAX_PAIRS_SHARE * (1 - before)
+    return (Fraction(0), most * Fraction(pairs, pairs + AS_MUCH_AS_THE_TREE), most) if pairs else (Fraction(0),)
 
 
 def count_pairs(counter: NoisyCounter, share: Fraction) -> list[Marginal]:

@@ -13,20 +13,16 @@ from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.measurements import Marginal
 from dpcube.models.marginals.components import axes_of_several
 
-SPARSE_SHARE = Fraction(1, 3)
-"""The share of all one-way marginals together where cells do not stand out of their noise."""
+LARGEST_SHARE, SMALLEST_SHARE = 2 / 5, 1 / 4
+"""The share of all one-way marginals together where cells are hidden in their noise, and where they stand out of it."""
+SPARSE, DENSE = 0.3, 10.0
+"""Rows times epsilon per cell up to which the share is the largest, and from which it is the smallest."""
+COST_TO_CELLS = 0.3
+"""The smallest is at most this over epsilon, because noise of cells falls exponentially with epsilon."""
+STANDING_OUT = 1.0
+"""Rows times epsilon per cell from which a marginal is counted only if it is more precise than a sum of cells."""
 VALUES_POWER, MAX_SHARING_VALUES = 1 / 4, 2**10
-"""It is divided in proportion to this power of the number of values, up to so many."""
-DENSE = 1.0
-"""Rows times epsilon per cell from which cells stand out of their noise."""
-BESIDE_CELLS, MAX_MARGINAL_SHARE = 3.0, 1 / 4
-"""There the share of a marginal is a multiple of the one that makes it as precise as a sum of cells; none if the latter
-is larger than this part of epsilon."""
-MIN_MARGINAL_SHARE = 1 / 15
-"""Least share, for an attribute of few values in a cube of very many cells."""
-MAX_MARGINALS_SHARE, COST_TO_CELLS = 1 / 4, 0.15
-"""Limits on the sum of the shares: the first, and the second over epsilon, because noise of cells falls exponentially
-with epsilon. Marginals that this makes less precise than a sum of cells are not counted."""
+"""The share is divided in proportion to this power of the number of values, up to so many."""
 OF_RANGES = Fraction(1, 4)
 """Factor of the share of a marginal if the declared workload has only ranges of its attribute."""
 
@@ -48,26 +44,20 @@ def one_way_shares(
 ) -> list[Fraction]:
     """Return the share of epsilon of the marginal of each attribute, given a noisy total.
 
-    `single_values` says of which attributes single values may be asked. Where cells stand out of their noise, a value
-    of an attribute of c is a sum of cells, with the noise of sqrt(cells / c) of them; a marginal with the share
-    sqrt(c / cells) is as precise.
+    `single_values` says of which attributes single values may be asked. Where cells are hidden in their noise, two
+    fifths of epsilon cost other answers little: with all of it most cells and boxes are not distinguished from their
+    prediction either. Where cells stand out, a value of an attribute of c is a sum of cells, with the noise of
+    sqrt(cells / c) of them, so that a marginal with less than the share sqrt(c / cells) adds little.
     """
     cells = math.prod(shape)
-    if total * epsilon < DENSE * cells:
-        roots = [min(values, MAX_SHARING_VALUES) ** VALUES_POWER if values > 1 else 0.0 for values in shape]
-        shares = [SPARSE_SHARE * Fraction(root / sum(roots)) for root in roots]
-    else:
-        shares = list(map(Fraction, _shares_beside_cells(shape, epsilon)))
-    return [share * (1 if single else OF_RANGES) for share, single in zip(shares, single_values, strict=True)]
-
-
-def _shares_beside_cells(shape: tuple[int, ...], epsilon: float) -> list[float]:
-    cells = math.prod(shape)
-    as_precise = [math.sqrt(values / cells) for values in shape]
-    counted = [values > 1 and part <= MAX_MARGINAL_SHARE for values, part in zip(shape, as_precise, strict=True)]
-    wanted = [max(BESIDE_CELLS * part, MIN_MARGINAL_SHARE) * of for part, of in zip(as_precise, counted, strict=True)]
-    scale = min(1.0, min(MAX_MARGINALS_SHARE, COST_TO_CELLS / epsilon) / max(sum(wanted), 1e-9))
-    return [scale * share if scale * BESIDE_CELLS >= 1 else 0.0 for share in wanted]
+    signal = max(total, 1.0) * epsilon / cells
+    fading = min(max(math.log(signal / SPARSE) / math.log(DENSE / SPARSE), 0.0), 1.0)
+    whole = LARGEST_SHARE + fading * (min(SMALLEST_SHARE, COST_TO_CELLS / epsilon) - LARGEST_SHARE)
+    roots = [min(values, MAX_SHARING_VALUES) ** VALUES_POWER if values > 1 else 0.0 for values in shape]
+    shares = [whole * root / sum(roots) for root in roots]
+    if signal >= STANDING_OUT:
+        shares = [of if of > math.sqrt(values / cells) else 0.0 for of, values in zip(shares, shape, strict=True)]
+    return [Fraction(of) * (1 if single else OF_RANGES) for of, single in zip(shares, single_values, strict=True)]
 
 
 def count_one_way(counter: NoisyCounter, shares: list[Fraction]) -> list[Marginal]:

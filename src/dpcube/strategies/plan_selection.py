@@ -16,7 +16,7 @@ from dpcube.measurements import Marginal
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.marginals.balanced import moved_by_departures
 from dpcube.models.marginals.components import Components, NoisyTable, tables_with_noise
-from dpcube.models.marginals.shrinkage import Departures, signals
+from dpcube.models.marginals.fitting import Departures, signals
 from dpcube.models.posterior import Posterior, PosteriorEstimate, infer, whole_count
 from dpcube.models.posterior.splits import PRIOR, PSEUDO_SPLITS, predicted_shares
 from dpcube.queries import Workload

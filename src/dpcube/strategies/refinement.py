@@ -22,11 +22,13 @@ from dpcube.trees.halving import CutOrder, boxes_at
 ROOT_SHARE = Fraction(8, 100)
 """Share of the budget for the total, which decides which level gets most.
 
-It is also what corrects the total of all counts together (`models/posterior/whole.py`): with half of it the error of
-the bundled table's total is half as large again, and ranges on DPBench's arrays are no better.
+It is also what corrects the total of all counts together (`models/posterior/inference.py`): with half of it the error
+of the bundled table's total is half as large again, and ranges on DPBench's arrays are no better.
 """
 REFINEMENT_SHARE = Fraction(70, 100)
 """Share for refinement, at all levels together; the rest, and what is not spent, is for the final boxes."""
+MAX_SPENT_SHARE = Fraction(1, 10)
+"""Refinement gets less where more than this was spent before it: where marginals leave the tree little, the total."""
 LAST_CUTS, CUTS = 6, 4
 """Cuts between the last two refinement levels, and between the levels above them."""
 ABOVE_PEAK, BELOW_PEAK = 0.5, 0.7
@@ -64,7 +66,9 @@ def level_shares(partial: PartialTree, model: WorkloadModel, levels: list[int]) 
         if len(hard) == 0 or mean_count >= CLEAR * deviation * float(np.median(hard, overwrite_input=True)):
             peak = number
     ratios = [ABOVE_PEAK ** (peak - n) if n <= peak else BELOW_PEAK ** (n - peak) for n in range(len(levels))]
-    return [REFINEMENT_SHARE * Fraction(ratio) / Fraction(sum(ratios)) for ratio in ratios]
+    left = Fraction(int(partial.left.min()), partial.whole)
+    share = REFINEMENT_SHARE * min(left / (1 - MAX_SPENT_SHARE), Fraction(1))
+    return [share * Fraction(ratio) / Fraction(sum(ratios)) for ratio in ratios]
 
 
 def _hardness(shape: tuple[int, ...], level: int, model: WorkloadModel, order: CutOrder) -> Floats:

@@ -32,10 +32,10 @@ BY_NAME: dict[str, type[FittedStrategy]] = {"adaptive": Adaptive, "dpcube": TwoP
 OF_ROWS: dict[str, type[FittedStrategy]] = {"cuboids": Cuboids, "fine_grid": FineGrid}
 """The strategies of ours that release from rows. A built-in name takes precedence over an installed strategy's."""
 RIVALS = {
-    "uniform": "dpcube.research.strategies.uniform:Uniform",
+    "uniform": "dpcube.research.strategies.grids:Uniform",
     "hierarchical": "dpcube.research.strategies.hierarchical:Hierarchical",
-    "hb": "dpcube.research.strategies.hb:HB",
-    "quad_tree": "dpcube.research.strategies.quad_tree:QuadTree",
+    "hb": "dpcube.research.strategies.hierarchical:HB",
+    "quad_tree": "dpcube.research.strategies.hierarchical:QuadTree",
     "ugrid": "dpcube.research.strategies.grids:UGrid",
     "agrid": "dpcube.research.strategies.grids:AGrid",
     "median_tree": "dpcube.research.strategies.median_tree:MedianTree",

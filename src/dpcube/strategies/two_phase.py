@@ -13,7 +13,7 @@ from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.measurements.file import NUMBERS_AT_A_TIME
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.strategies.strategy import STARTING, OfCells, Parameter
-from dpcube.trees.partition import grow
+from dpcube.trees.growth import grow
 
 MAX_CELL_COUNT = 2**30
 """Cell counts are clipped to this for the partition, so that no sum of squares overflows, whatever the rows hold."""

@@ -3,10 +3,16 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.models.arrays import EstimateArrays, arrays_of_bytes, arrays_to_bytes, estimate_of_arrays
 from dpcube.models.errors.axis_weights import ranges_by_weights
 from dpcube.models.errors.parts import ErrorParts
-from dpcube.models.protocol import Estimate, marginal_cells
+from dpcube.models.protocol import (
+    Estimate,
+    EstimateArrays,
+    arrays_of_bytes,
+    arrays_to_bytes,
+    estimate_of_arrays,
+    marginal_cells,
+)
 from dpcube.queries import Workload
 
 

@@ -3,7 +3,7 @@
 tree           tree of nested boxes, with its nodes in preorder
 halving        balanced halving tree for a workload
 straight_cuts  binary trees from partitions into many boxes
-partition      v-optimal kd-tree of noisy counts
+growth         v-optimal kd-tree of noisy counts, by the compiled loops of `growth_kernels`
 """
 
 from dpcube.trees.tree import BoxTree

@@ -12,7 +12,7 @@ from dpcube.cli.analyst.count import release_file
 from dpcube.cli.output import stage, stages_done, visible
 
 if TYPE_CHECKING:
-    from dpcube.web.explorer.engine_package import PageEngine
+    from dpcube.web.explorer.inlined import PageEngine
 
 
 @click.command(short_help="Explore a cube on a page, served locally or written as one offline file.")
@@ -94,7 +94,7 @@ def _write(release: Path, output: Path, confidence: float, estimate: str, *, sql
 
 
 def _engine(package: Path | None) -> "PageEngine":
-    from dpcube.web.explorer.engine_package import page_engine
+    from dpcube.web.explorer.inlined import page_engine
 
     stage("packing DuckDB")
     return page_engine(package)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done, visible
-from dpcube.cli.strategies import named, some_strategies
+from dpcube.cli.output import as_json, named, print_json, print_table, some_strategies, stage, stages_done, visible
 
 if TYPE_CHECKING:
     from dpcube.plan import Advice, Plan, Prediction

@@ -1,5 +1,6 @@
-"""Command `registry`: drafts a record for the public registry of differential privacy deployments."""
+"""Command `registry`: drafts a record for the public registry of deployments, and Croissant metadata beside it."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from dpcube.cli.output import visible
 if TYPE_CHECKING:
     from dpcube.release.registry import RegistryQuestion
 
+ONE_FILE = click.Path(path_type=Path, dir_okay=False)
 ANSWERED = {
     "name": "Name of the data product.",
     "curator": "Organisation that publishes it.",
@@ -38,26 +40,46 @@ def answered(verb: Callable[..., object]) -> Callable[..., object]:
     return verb
 
 
-@click.command(short_help="Draft a record for the public registry of deployments.")
+@click.command(short_help="Draft a registry record, and Croissant metadata.")
 @release_file
 @click.option("--ledger", type=click.Path(path_type=Path), help="Ledger that was charged for the release.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write a new .yaml file, not to stdout.")
+@click.option("--croissant", type=ONE_FILE, help="Write Croissant metadata too, to this new .json file.")
+@click.option("--table", type=ONE_FILE, help="CSV or Parquet file made of the release, to describe in --croissant.")
+@click.option("--license", "licence", help="Address of the licence of the release, for --croissant.")
+@click.option("--url", help="Address of the page of the release, for --croissant.")
 @answered
-def registry(release: Path, *, ledger: Path | None, output: Path | None, **answers: str | None) -> None:
+def registry(
+    release: Path,
+    *,
+    ledger: Path | None,
+    output: Path | None,
+    croissant: Path | None,
+    table: Path | None,
+    licence: str | None,
+    url: str | None,
+    **answers: str | None,
+) -> None:
     """Draft a record of a release for the public registry of differential privacy deployments.
 
     The record is YAML in the schema of opendp/deployments-registry-data, from the release and its ledger. Other fields
     are options, or asked on a terminal. Fields that are left out lower the tier of the record.
 
-    Example: dpcube registry patients.dpcube --ledger patients.ledger -o record.yaml
+    --croissant writes Croissant 1.1 metadata (JSON-LD) of the same release, which dataset search engines and machine
+    learning libraries read. Publish it beside the release file.
+
+    Example: dpcube registry patients.dpcube --ledger patients.ledger -o record.yaml --croissant patients.json
     """
     from dpcube.core.ledger.ledger import Ledger
     from dpcube.release import Release
+    from dpcube.release.croissant import croissant as describe
+    from dpcube.release.croissant import missing_properties
     from dpcube.release.plots.file import check_ending
-    from dpcube.release.registry import as_yaml, missing_for_tier_three, registry_record, unanswered
+    from dpcube.release.registry import as_yaml, basic, missing_for_tier_three, registry_record, unanswered
 
     if output is not None:
         check_ending(output, ("yaml", "yml"))
+    _check_metadata(croissant, table, licence, url)
     opened = Release.open(release)
     statement = None if ledger is None else Ledger(ledger).statement()
     given = {key: text for key, text in answers.items() if text is not None}
@@ -68,9 +90,31 @@ def registry(release: Path, *, ledger: Path | None, output: Path | None, **answe
         _refuse_unknown(open_questions)
     record = registry_record(opened, given, ledger=statement)
     text = as_yaml(record) + "\n"
+    metadata = None
+    if croissant is not None:
+        metadata = describe(opened, release, basic(record), licence=licence, url=url, table=table)
     _write(output, text)
+    if croissant is not None and metadata is not None:
+        _write(croissant, json.dumps(metadata, indent=2, ensure_ascii=False) + "\n")
+        if unsaid := missing_properties(metadata):
+            click.echo(f"Croissant requires: {', '.join(f'--{name}' for name in unsaid)}", err=True)
     if left := missing_for_tier_three(record):
         click.echo(f"missing for tier 3: {', '.join(left)}", err=True)
+
+
+def _check_metadata(croissant: Path | None, table: Path | None, licence: str | None, url: str | None) -> None:
+    """Refuse what could not be written or described, before anything is asked."""
+    from dpcube.core.errors import InputError
+    from dpcube.release.croissant import check_table
+    from dpcube.release.plots.file import check_ending
+
+    if croissant is not None:
+        check_ending(croissant, ("json",))
+    elif table is not None or licence is not None or url is not None:
+        msg = "--table, --license and --url describe a release in Croissant metadata; name its file with --croissant"
+        raise InputError(msg)
+    if table is not None:
+        check_table(table)
 
 
 def can_ask() -> bool:

@@ -12,6 +12,8 @@ def compile_verb(*, as_json: bool) -> None:
 
     It takes a minute or more, and a few seconds if everything is compiled already. The machine code is kept in the
     package's own folder, or in the user's cache directory if that folder is not writable.
+
+    Example: dpcube compile
     """
     from dpcube.ahead import compile_ahead
 

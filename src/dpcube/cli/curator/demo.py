@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done
-from dpcube.cli.strategies import one_strategy
+from dpcube.cli.output import as_json, one_strategy, print_json, print_table, stage, stages_done
 
 
 @click.command(short_help="Release the bundled census table, and answer questions.")

@@ -127,11 +127,14 @@ def raise_(ledger: Path, *, total: str | None, delta: str | None, purpose: str) 
 @click.argument("release", type=click.Path(path_type=Path))
 @click.option("--charge", type=int, help="Number of the charge, as shown by `dpcube ledger LEDGER`.")
 def complete(ledger: Path, release: Path, *, charge: int | None) -> None:
-    """Record the digest of RELEASE in the charge that paid for it, if the release command died before doing so."""
+    """Record the digest of RELEASE in the charge that paid for it, if the release command died before doing so.
+
+    Example: dpcube ledger complete patients.ledger patients.dpcube
+    """
     from dpcube.core.errors import InputError
     from dpcube.core.ledger.ledger import Ledger
     from dpcube.release import Release
-    from dpcube.release.completion import waiting_charges
+    from dpcube.release.ledger_record import waiting_charges
 
     opened, made = Ledger(ledger), Release.open(release)
     statement = opened.statement()

@@ -1,14 +1,12 @@
-"""Commands `domain` and `release`, for the owner of a private table."""
+"""Command `release`, and the options that commands about private tables share."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
 import click
 
-from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
-from dpcube.cli.strategies import one_strategy
+from dpcube.cli.output import as_json, one_strategy, print_json, stage, stages_done, visible
 
 if TYPE_CHECKING:
     from dpcube.core.domain import Domain
@@ -81,71 +79,6 @@ def choice_of_rows(verb: CommandFunction) -> CommandFunction:
     ):
         verb = option(verb)
     return verb
-
-
-@click.command(short_help="Draft a domain file for a table.")
-@table_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the draft to this file, not to stdout.")
-@click.option("--columns", help="Comma-separated columns to draft. All columns by default.")
-@click.option(
-    "--from-data",
-    is_flag=True,
-    help="Look up bounds and values in the table. The draft is then private: only you can read its file, and releases "
-    "refuse it until you sign it as public.",
-)
-@click.option(
-    "--public",
-    metavar="NAME",
-    help="Sign a draft made with --from-data: NAME declares that the table itself is public.",
-)
-@click.option(
-    "--quantiles",
-    type=int,
-    metavar="BINS",
-    help="Draft this many bins with about equal numbers of rows for numeric columns. For public data only.",
-)
-@query_option
-@csv_options
-def domain(
-    table: Path | str,
-    *,
-    output: Path | None,
-    columns: str | None,
-    from_data: bool,
-    public: str | None,
-    quantiles: int | None,
-    query: str | None,
-    delimiter: str | None,
-    names: str | None,
-    null_text: tuple[str, ...],
-    encoding: str | None,
-) -> None:
-    """Draft a domain file for TABLE, from its column names and types only.
-
-    TABLE is any source that `dpcube release` accepts. Fill in the bounds and values from public knowledge, then run
-    `dpcube release`.
-
-    Example: dpcube domain patients.csv -o patients.toml
-    """
-    from dpcube.core.domain.file import write_text
-    from dpcube.core.errors import InputError
-    from dpcube.curator.draft import draft
-
-    if output is not None and os.path.lexists(output):
-        msg = f"{output} exists; choose another name, or remove it first"
-        raise InputError(msg)
-    chosen = None if columns is None else tuple(name.strip() for name in columns.split(","))
-    csv = dialect_of(table, delimiter, names, null_text, encoding)
-    drawn = {"from_data": from_data, "public": public, "quantiles": quantiles}
-    text = draft(table, columns=chosen, csv=csv, query=query, **drawn)  # type: ignore[arg-type]
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    write_text(output, text, private=from_data and public is None)
-    same = _csv_words(None, names, null_text, None)  # the draft contains the delimiter and the encoding
-    then = f"{_command('check', table, '--domain', output, *same)} (private output), "
-    then += _command("release", table, "--domain", output, *same, "--epsilon", "E", "-o", "R.dpcube")
-    click.echo(visible(f"wrote {output}; edit it, then run: {then}"))
 
 
 @click.command(short_help="Release a table as a differentially private cube.")
@@ -250,8 +183,8 @@ def release(
         click.echo(visible(explained(table, declared, **chosen, csv=csv, query=query)))  # type: ignore[arg-type]
         return
     chosen_rows = _row_words(unit, max_rows, null_unit, period, query)
-    csv_words = _csv_words(delimiter, names, null_text, encoding)
-    look = _command("check", table, "--domain", domain_file, *chosen_rows, *csv_words)
+    read = csv_words(delimiter, names, null_text, encoding)
+    look = command_line("check", table, "--domain", domain_file, *chosen_rows, *read)
     try:
         made = publish(
             table,
@@ -287,7 +220,7 @@ def release(
     if no_ledger:
         click.echo("not recorded in a ledger: nothing prevents further releases of this table; this one is marked so")
     click.echo(visible(f"to see which rows its domain counts (private output): {look}"))
-    click.echo(visible(f'to use it: {_command("info", output)}; {_command("count", output)} "..."'))
+    click.echo(visible(f'to use it: {command_line("info", output)}; {command_line("count", output)} "..."'))
 
 
 def _save_where_asked(kept: "KeptReleaseError") -> NoReturn:
@@ -314,7 +247,7 @@ def _save_where_asked(kept: "KeptReleaseError") -> NoReturn:
     raise kept
 
 
-def _csv_words(delimiter: str | None, names: str | None, null_text: tuple[str, ...], encoding: str | None) -> list[str]:
+def csv_words(delimiter: str | None, names: str | None, null_text: tuple[str, ...], encoding: str | None) -> list[str]:
     """Return the given CSV options, for a follow-up command that reads the file alike."""
     given = [("--delimiter", delimiter), ("--encoding", encoding), ("--names", names)]
     given += [*(("--null-text", text) for text in null_text)]
@@ -330,7 +263,7 @@ def _row_words(
     return [*of_unit, *in_period, *([] if query is None else ["--query", query])]
 
 
-def _command(verb: str, *words: Path | str) -> str:
+def command_line(verb: str, *words: Path | str) -> str:
     """Return a command that can be pasted; an address may contain a user and a host, and is left out."""
     from dpcube.release.pasteable import file_word, shell_word
 

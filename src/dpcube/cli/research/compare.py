@@ -69,10 +69,12 @@ def compare(  # one argument for each option
     TABLE is a public table with its --domain, or a .npy array of counts; without it and --shapes, the bundled table.
     It is not private: it uses exact counts, charges nothing, and refuses a table that has a ledger beside it.
     Methods that need the questions are given the random ranges. docs/research/compare.md has recorded runs.
+
+    Example: dpcube compare --shapes smooth --dims 2 --epsilon 1 --method adaptive,cells
     """
     from dpcube.research.comparison import NOT_PRIVATE_WORDS, comparison_rows
     from dpcube.research.comparison import compare as run_all
-    from dpcube.research.comparison.files import COMPARISON_ENDINGS, check_new, csv_text, picture_of, write_new
+    from dpcube.research.comparison.rows import COMPARISON_ENDINGS, check_new, csv_text, picture_of, write_new
     from dpcube.research.rivals import LISTED
 
     check_new(csv_file, (".csv",))
@@ -147,7 +149,7 @@ def _subjects(
     """Return the subjects of the comparison; options without effect are refused."""
     from dpcube.core.errors import InputError
     from dpcube.research.comparison import subjects
-    from dpcube.research.simulated_tables import SHAPE_LAWS, SIDES
+    from dpcube.research.tables import SHAPE_LAWS, SIDES
 
     scales = [] if rows is None else _numbers(rows, "--rows")
     if shapes is None and (dims is not None or sides is not None):

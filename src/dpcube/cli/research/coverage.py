@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done
-from dpcube.cli.strategies import compared_strategies, named
+from dpcube.cli.output import as_json, compared_strategies, named, print_json, print_table, stage, stages_done
 
 if TYPE_CHECKING:
     from dpcube.research.by_question import QuestionCoverage
@@ -55,6 +54,8 @@ def coverage(  # one argument for each option
     one over the releases, at epsilon 0.1 and 1. Wanted: 93% to 98.5% over all of them, 85% in the worst tenth of the
     questions, 88% for each. The answers of random ranges that are not empty are pooled, at epsilon 0.05, 0.1 and 1.
     Wanted: 93% to 99% over all of them, and 90% at least in every tenth of them by size.
+
+    Example: dpcube coverage --epsilon 1 --strategy adaptive,cells
     """
     from dpcube.research import by_question
     from dpcube.research import coverage as ranges

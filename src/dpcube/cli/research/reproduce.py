@@ -29,6 +29,8 @@ def reproduce(*, figure: tuple[str, ...], output: Path | None, draws: int | None
     """Make figures of the paper: give names of figures, of groups, or all; without names, list them.
 
     With --json the numbers and verdicts are printed, and files are written only if -o is given.
+
+    Example: dpcube reproduce theory -o figures
     """
     from dpcube.research.reproduce import DRAWS, figure_groups, make_figures, named_figures
 
@@ -36,8 +38,7 @@ def reproduce(*, figure: tuple[str, ...], output: Path | None, draws: int | None
         _list(figure_groups(), as_json=as_json)
         return
     if output is not None or not as_json:
-        from dpcube.research.reproduce.draw import check_drawing
-        from dpcube.research.reproduce.files import figure_files
+        from dpcube.research.reproduce.draw import check_drawing, figure_files
 
         check_drawing()
         figure_files(named_figures(figure), output or DIRECTORY, replace=replace)
@@ -45,7 +46,7 @@ def reproduce(*, figure: tuple[str, ...], output: Path | None, draws: int | None
     made = make_figures(figure, draws=draws or DRAWS, progress=stage)
     files: list[Path] = []
     if output is not None or not as_json:
-        from dpcube.research.reproduce.files import write_figures
+        from dpcube.research.reproduce.draw import write_figures
 
         stage("drawing")
         files = write_figures(made, output or DIRECTORY, replace=replace)
@@ -53,7 +54,7 @@ def reproduce(*, figure: tuple[str, ...], output: Path | None, draws: int | None
     if as_json:
         print_json({"figures": [one.as_dict() for one in made], "files": [str(path) for path in files]})
         return
-    from dpcube.research.reproduce.files import verdicts
+    from dpcube.research.reproduce.draw import verdicts
 
     for one in made:
         click.echo(f"{one.title} ({one.label}; {one.setting})")

@@ -6,8 +6,7 @@ cell for each irregular kind of value (null, NaN, infinite, unknown, outside) th
 All behaviour that depends on the kind of an attribute is a method of the attribute. A kind is a class in its own file
 and an entry in `ATTRIBUTE_KINDS` of `file.py`. It declares its `kind`, `scale` and `arrow_type`, and defines
 `bin_edges`, `coordinate`, `values_at` (unless values are their own coordinates), `bin_label` and `_check`; the rest has
-defaults. A scale is an entry in `SCALE_RULES`, in `SCALE_SQL` of `core/sources/sql.py` and in `NORMALISERS` of
-`core/sources/reading.py`.
+defaults. What depends on its scale is in `scale.py`.
 """
 
 import math
@@ -15,39 +14,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import date
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.core.domain.grammar import parsed_day, parsed_number
 from dpcube.core.domain.hierarchy import Level
 from dpcube.core.domain.reading import BLANKS, Case, Reading, listed_texts
+from dpcube.core.domain.scale import SCALE_RULES, Scalar, Scale
 from dpcube.core.domain.text import is_text
 from dpcube.core.domain.value_set import ValueSet
 from dpcube.core.errors import DomainError, QueryError
 
 Destination = Literal["drop", "clip", "cell"]
-Scalar = str | int | float | date
 Within = Literal["any", "even"]
-Scale = Literal["number", "day", "position"]
 
-EPOCH = date(1970, 1, 1).toordinal()
 IRREGULAR = ("null", "nan", "infinite", "unknown", "outside")
-
-
-class ScaleRules(NamedTuple):
-    """Rules of a scale: the coordinate that engines store as 0, and the parser of text by reading options and zone."""
-
-    origin: int
-    parsed: Callable[[Reading, str, str | None], float | None]
-
-
-SCALE_RULES: dict[Scale, ScaleRules] = {
-    "number": ScaleRules(0, parsed_number),
-    "day": ScaleRules(EPOCH, parsed_day),
-    "position": ScaleRules(0, lambda *_: None),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +120,11 @@ class Attribute:
         return self.scale != "position"
 
     @property
+    def is_numeric(self) -> bool:
+        """Whether values are numbers: their own coordinates, which have sums and multiples."""
+        return self.scale == "number"
+
+    @property
     def zone(self) -> str | None:
         """IANA name of the time zone in which timestamps with a zone are assigned to a day; None is UTC."""
         return None
@@ -195,6 +182,19 @@ class Attribute:
         value = self.values_at(np.array([coordinate]))[0]
         found: Scalar = value.item() if isinstance(value, np.generic) else value
         return found
+
+    def places_of(self, values: Sequence[Scalar | None]) -> NDArray[np.float64]:
+        """Return the coordinates of values, counted from the origin; NaN for null."""
+        return SCALE_RULES[self.scale].places(self, values)
+
+    @property
+    def sql_type(self) -> str:
+        """DuckDB's type of the values where they are compared, added up or averaged."""
+        return SCALE_RULES[self.scale].sql_type(self)
+
+    def sql_value(self, place: str, literal: Callable[[Scalar], str]) -> str:
+        """Return DuckDB's SQL for the value at a coordinate, counted from the origin; `literal` writes a value."""
+        return SCALE_RULES[self.scale].sql_value(self, place, literal)
 
     def parsed(self, text: str) -> float | None:
         """Return the coordinate of the number or date in a text, by the reading options; None if there is none."""

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.core.domain.attribute import EPOCH, Attribute, Destination, Scalar, Scale, Within
+from dpcube.core.domain.attribute import Attribute, Destination, Within
 from dpcube.core.domain.hierarchy import Level
 from dpcube.core.domain.reading import Case, Reading, fault_of_format
+from dpcube.core.domain.scale import EPOCH, Scalar, Scale
 from dpcube.core.errors import DomainError, QueryError
 
 ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"  # whether the zone exists is checked when rows are counted

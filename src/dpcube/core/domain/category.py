@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.core.domain.attribute import Attribute, Destination, Scalar, Scale, listing
+from dpcube.core.domain.attribute import Attribute, Destination, listing
 from dpcube.core.domain.hierarchy import Groups, Level, checked_groups, named_levels
 from dpcube.core.domain.reading import Case, Reading
+from dpcube.core.domain.scale import Scalar, Scale
 from dpcube.core.domain.text import is_text, spelling_hint
 from dpcube.core.domain.written import TypedValues
 from dpcube.core.errors import DomainError, QueryError

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpcube.core.domain.attribute import Attribute, listing
-from dpcube.core.domain.file import Declaration, format_declaration, parse_declaration, read_text, write_text
-from dpcube.core.domain.limits import MAX_ATTRIBUTES
+from dpcube.core.domain.file import Declaration, Stamp, format_declaration, parse_declaration, read_text, write_text
 from dpcube.core.domain.number import Integer
 from dpcube.core.domain.text import ALLOWED_ENCODINGS, encoding_named, is_delimiter, spelling_hint
 from dpcube.core.errors import DomainError
+from dpcube.core.limits import MAX_ATTRIBUTES
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -30,6 +30,9 @@ class Domain:
         Whether quoted fields of CSV files may contain line breaks. A stray quote then joins rows.
     delimiter, encoding
         Delimiter and encoding of CSV files. Other sources ignore them.
+    learnt
+        Names and digests of attributes that were learnt from the table and charged to its ledger. Releases then need
+        that ledger, or a signature.
 
     Raises
     ------
@@ -51,6 +54,7 @@ class Domain:
     multiline: bool = False
     delimiter: str | None = None
     encoding: str | None = None
+    learnt: Stamp = ()
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class Domain:
         multiline: bool = False,
         delimiter: str | None = None,
         encoding: str | None = None,
+        learnt: Stamp = (),
     ) -> None:
         """Accept attributes one by one or as one list: `Domain(age, sex)`, `Domain([age, sex])`."""
         given = (*axes, attributes) if attributes else axes
@@ -72,6 +77,7 @@ class Domain:
         object.__setattr__(self, "multiline", multiline)
         object.__setattr__(self, "delimiter", delimiter)
         object.__setattr__(self, "encoding", encoding)
+        object.__setattr__(self, "learnt", learnt)
         self.__post_init__()
 
     def __post_init__(self) -> None:
@@ -119,7 +125,7 @@ class Domain:
 
     @classmethod
     def _declared(cls, declaration: Declaration) -> "Domain":
-        attributes, drafted, signed, multiline, delimiter, encoding = declaration
+        attributes, drafted, signed, multiline, delimiter, encoding, learnt = declaration
         return cls(
             attributes,
             drafted_from_data=drafted,
@@ -127,12 +133,13 @@ class Domain:
             multiline=multiline,
             delimiter=delimiter,
             encoding=encoding,
+            learnt=learnt,
         )
 
     def dumps(self) -> str:
         """Return the text of a domain file; `loads` reads it back to an equal domain."""
         options = (self.drafted_from_data, self.signed_public_by, self.multiline, self.delimiter, self.encoding)
-        return format_declaration((self.attributes, *options))
+        return format_declaration((self.attributes, *options, self.learnt))
 
     def save(self, path: str | Path) -> None:
         """Write a domain file (TOML), replacing the file at `path` in one step."""

@@ -19,16 +19,18 @@ from typing import Any
 from dpcube.core.domain.attribute import Attribute, listing
 from dpcube.core.domain.calendar import Date
 from dpcube.core.domain.category import Category
-from dpcube.core.domain.limits import MAX_DOMAIN_FILE, MAX_KEY_DEPTH
 from dpcube.core.domain.number import Float, Integer
 from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import DomainError
 from dpcube.core.files import is_special, place_beside
+from dpcube.core.limits import MAX_DOMAIN_FILE, MAX_KEY_DEPTH
 
 DOMAIN_FORMAT = 1
 ATTRIBUTE_KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
+Stamp = tuple[tuple[str, str], ...]
+"""Names of attributes and their digests."""
 Declaration = tuple[
-    tuple[Attribute, ...], bool, str | None, bool, str | None, str | None
+    tuple[Attribute, ...], bool, str | None, bool, str | None, str | None, Stamp
 ]  # the fields of a Domain, in order
 # The work of tomllib grows with the square of the number of parts of a dotted key, of which a domain file has none.
 _DEEP_KEY = re.compile(rf'(?<![\w-])(?:(?:[\w-]++|"")[ \t]*+\.[ \t]*+){{{MAX_KEY_DEPTH}}}', re.ASCII)
@@ -40,7 +42,17 @@ _LITERAL = re.compile(
     ''',
     re.DOTALL | re.VERBOSE,
 )
-HEADER = ("format", "drafted_from_data", "signed_public_by", "multiline", "delimiter", "encoding", "attribute")
+HEADER = (
+    "format",
+    "drafted_from_data",
+    "signed_public_by",
+    "multiline",
+    "delimiter",
+    "encoding",
+    "learnt",
+    "attribute",
+)
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
@@ -66,8 +78,12 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
     if not isinstance(multiline, bool):
         msg = f"multiline must be true or false, got {multiline!r}"
         raise DomainError(msg)
+    learnt = table.get("learnt", {})
+    if not isinstance(learnt, dict) or not all(isinstance(d, str) and _DIGEST.fullmatch(d) for d in learnt.values()):
+        msg = "learnt must be a table of attributes and their digests, as dpcube domain --epsilon writes it"
+        raise DomainError(msg)
     attributes = tuple(_attribute(item, beside) for item in declared)
-    return attributes, drafted, signed, multiline, table.get("delimiter"), table.get("encoding")
+    return attributes, drafted, signed, multiline, table.get("delimiter"), table.get("encoding"), tuple(learnt.items())
 
 
 def toml_table(text: str, *, of: str) -> dict[str, Any]:
@@ -170,7 +186,7 @@ def read_text(path: Path) -> str:
 
 def format_declaration(declaration: Declaration) -> str:
     """Format the fields of a domain as text that `parse_declaration` reads back."""
-    attributes, drafted, signed, multiline, delimiter, encoding = declaration
+    attributes, drafted, signed, multiline, delimiter, encoding, learnt = declaration
     lines = [f"format = {DOMAIN_FORMAT}"]
     if drafted:
         lines.append("drafted_from_data = true")
@@ -182,13 +198,22 @@ def format_declaration(declaration: Declaration) -> str:
         lines.append(f"delimiter = {_toml(delimiter)}")
     if encoding is not None:
         lines.append(f"encoding = {_toml(encoding)}")
+    lines += stamp_lines(learnt)
     for attribute in attributes:
-        lines += ["", "[[attribute]]"]
-        declared = attribute.declaration()
-        levels = () if "hierarchy" in attribute.lists else declared.pop("hierarchy", ())
-        lines += [f"{key} = {_toml(value)}" for key, value in declared.items()]
-        lines += _hierarchy(levels)
+        lines += ["", *attribute_lines(attribute)]
     return "\n".join(lines) + "\n"
+
+
+def stamp_lines(learnt: Stamp) -> list[str]:
+    """Format the digests of learnt attributes as a table, if there are any."""
+    return ["", "[learnt]", *(f"{_toml(name)} = {_toml(digest)}" for name, digest in learnt)] if learnt else []
+
+
+def attribute_lines(attribute: Attribute) -> list[str]:
+    """Format an attribute as its table in a domain file."""
+    declared = attribute.declaration()
+    levels = () if "hierarchy" in attribute.lists else declared.pop("hierarchy", ())
+    return ["[[attribute]]", *(f"{key} = {_toml(value)}" for key, value in declared.items()), *_hierarchy(levels)]
 
 
 def _hierarchy(levels: Any) -> list[str]:

@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.core.domain.attribute import Attribute, Destination, Scalar, Scale, Within
+from dpcube.core.domain.attribute import Attribute, Destination, Within
 from dpcube.core.domain.hierarchy import Level, checked_edges, group_of_bins, named_levels
-from dpcube.core.domain.limits import MAX_BINS, MAX_DECIMALS, MAX_LEVEL_BINS, MAX_NUMBER
 from dpcube.core.domain.reading import DECIMALS, THOUSANDS, Reading, fault_of_sign
+from dpcube.core.domain.scale import Scalar, Scale
 from dpcube.core.errors import DomainError, QueryError
+from dpcube.core.limits import MAX_BINS, MAX_DECIMALS, MAX_LEVEL_BINS, MAX_NUMBER
 
 NUMBERS = (int, float, np.integer, np.floating)
 

@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import Any, Literal
 from unicodedata import category
 
-from dpcube.core.domain.limits import MAX_FORMAT, MAX_LISTED_TEXTS, MAX_SIGN
 from dpcube.core.domain.text import is_text
+from dpcube.core.limits import MAX_FORMAT, MAX_LISTED_TEXTS, MAX_SIGN
 
 Case = Literal["exact", "ignore"]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from encodings.aliases import aliases
 
-from dpcube.core.domain.limits import MAX_SPELLING_WORDS
+from dpcube.core.limits import MAX_SPELLING_WORDS
 
 WIDE_ENCODINGS = ("utf_16", "utf_16_le", "utf_16_be")
 BYTE_ENCODINGS = (

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, NamedTuple
 
-from dpcube.core.domain.attribute import EPOCH, Attribute
+from dpcube.core.domain.attribute import Attribute
 from dpcube.core.domain.grammar import BOOLEANS, CLOCK, MIDNIGHT, NUMBER
-from dpcube.core.domain.limits import MAX_PARSED_TEXT
 from dpcube.core.domain.reading import BLANKS
+from dpcube.core.domain.scale import EPOCH
+from dpcube.core.limits import MAX_PARSED_TEXT
 
 _NUMBER, _MIDNIGHT, _CLOCK = map(re.compile, (NUMBER, MIDNIGHT, CLOCK))
 TypedKind = Literal["number", "boolean", "day", "clock"]

@@ -19,7 +19,7 @@ from itertools import accumulate
 
 from dpcube.core.epsilon import check_positive
 from dpcube.core.errors import InputError, LedgerError
-from dpcube.core.ledger.limits import MAX_DENOMINATOR_BITS
+from dpcube.core.limits import MAX_DENOMINATOR_BITS
 from dpcube.core.period import Period
 
 WHOLE = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from dpcube.core.errors import LedgerError
-from dpcube.core.ledger.limits import MAX_STEPS, MAX_VALUE
+from dpcube.core.limits import MAX_LEDGER_STEPS, MAX_LEDGER_VALUE
 
 APPLICATION = 0x64706375  # "dpcu": SQLite's application id of our files
 FORMAT = 1
@@ -47,10 +47,10 @@ PRAGMA user_version = {FORMAT};
 
 def bound(connection: sqlite3.Connection) -> None:
     """Limit the operations and the work of a connection to those of a ledger."""
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LEDGER_VALUE)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     turns = count(1)
-    connection.set_progress_handler(lambda: next(turns) * STEPS_AT_A_TIME > MAX_STEPS, STEPS_AT_A_TIME)
+    connection.set_progress_handler(lambda: next(turns) * STEPS_AT_A_TIME > MAX_LEDGER_STEPS, STEPS_AT_A_TIME)
     connection.execute("PRAGMA trusted_schema = OFF")
 
 

@@ -35,7 +35,7 @@ from dpcube.core.errors import BudgetError, InputError, LedgerError
 from dpcube.core.files import new_file, number_of_names
 from dpcube.core.ledger.composition import amount_text, composed_loss, exact_sum, parse_amount
 from dpcube.core.ledger.file import SCHEMA, bound, check_ours, refuse_wal
-from dpcube.core.ledger.limits import KEPT_FREE, MAX_FILE, MAX_NOTE
+from dpcube.core.limits import LEDGER_RESERVE, MAX_LEDGER_FILE, MAX_LEDGER_NOTE
 from dpcube.core.period import Period
 
 PATIENCE = 60  # seconds to wait for another process's transaction
@@ -196,7 +196,7 @@ class Ledger:
         placed = {} if period is None else dict(zip(PERIOD, period.columns, strict=True))
         terms = {"kind": "charge", "unit": unit, "domain": domain, "purpose": purpose, **placed}
         with self._transaction() as connection:
-            if self.path.stat().st_size > MAX_FILE - KEPT_FREE:
+            if self.path.stat().st_size > MAX_LEDGER_FILE - LEDGER_RESERVE:
                 msg = f"{self.path} is full; start a new ledger with the rest of its total (dpcube ledger init)"
                 raise LedgerError(msg)
             self._refuse_over(_statement(connection), whole, unit, period, delta)
@@ -314,8 +314,8 @@ class Ledger:
         if number_of_names(self.path) > 1:
             msg = f"{self.path} has a second name (a hard link), under which it could be overspent; remove one of them"
             raise LedgerError(msg)
-        if self.path.stat().st_size > MAX_FILE:
-            msg = f"{self.path} is larger than {MAX_FILE // 2**20} MiB, the limit for a ledger"
+        if self.path.stat().st_size > MAX_LEDGER_FILE:
+            msg = f"{self.path} is larger than {MAX_LEDGER_FILE // 2**20} MiB, the limit for a ledger"
             raise LedgerError(msg)
         if any(self.path.with_name(f"{self.path.name}{end}").exists() for end in ("-wal", "-shm")):
             refuse_wal(self.path)
@@ -326,8 +326,8 @@ def _append(connection: sqlite3.Connection, **columns: object) -> int:
     number, seal = (1, "") if last is None else (last[0] + 1, last[1])
     columns |= {"number": number, "time": datetime.now(UTC).isoformat(timespec="seconds")}
     entry = [columns.get(name) for name in SEALED]
-    if long := [name for name, value in columns.items() if isinstance(value, str) and len(value) > MAX_NOTE]:
-        msg = f"the {long[0]} is longer than {MAX_NOTE:,} characters, the limit in a ledger; shorten it"
+    if long := [name for name, value in columns.items() if isinstance(value, str) and len(value) > MAX_LEDGER_NOTE]:
+        msg = f"the {long[0]} is longer than {MAX_LEDGER_NOTE:,} characters, the limit in a ledger; shorten it"
         raise InputError(msg)
     marks = ", ".join("?" for _ in SEALED)
     connection.execute(

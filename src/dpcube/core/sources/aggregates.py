@@ -26,10 +26,10 @@ from dpcube.core.domain import Attribute, Domain
 from dpcube.core.domain.attribute import listing
 from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import SourceError
+from dpcube.core.limits import MAX_KEY_CELLS
 from dpcube.core.memory import half_of_free
 from dpcube.core.sources.csv import HEADER_REMEDY
 from dpcube.core.sources.dialect import literal
-from dpcube.core.sources.limits import MAX_KEY
 from dpcube.core.sources.names import delimiter_hint
 from dpcube.core.sources.sql import Cell, Column, cell, kind
 from dpcube.core.sources.table import Scan, Table
@@ -44,7 +44,7 @@ def key_runs(shape: tuple[int, ...]) -> list[range]:
     starts, size = [0], 1
     for axis, side in enumerate(shape):
         size *= side
-        if size > MAX_KEY:
+        if size > MAX_KEY_CELLS:
             starts.append(axis)
             size = side
     return [range(*ends) for ends in pairwise([*starts, len(shape)])]

@@ -43,8 +43,8 @@ from numpy.typing import NDArray
 
 from dpcube.core.domain.text import ALLOWED_ENCODINGS, BYTE_ENCODINGS, encoding_named, is_text
 from dpcube.core.errors import SourceError
+from dpcube.core.limits import MAX_LINE
 from dpcube.core.sources.dialect import literal
-from dpcube.core.sources.limits import MAX_LINE
 from dpcube.core.sources.names import DELIMITERS
 from dpcube.core.sources.table import Scan, Table, common_schema, read_each
 

@@ -11,9 +11,8 @@ from decimal import Decimal, localcontext
 import pyarrow as pa
 
 from dpcube.core.domain.grammar import DATE, DIGITS, INFINITY, NAN, NUMBER
-from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_PARSED_TEXT, MAX_TEXT
 from dpcube.core.domain.reading import BLANKS, LOWER, UPPER
-from dpcube.core.sources.limits import MAX_COMPARED_VALUES, MAX_SEARCHED_EDGES
+from dpcube.core.limits import MAX_COMPARED_VALUES, MAX_EXACT_WHOLE, MAX_PARSED_TEXT, MAX_SEARCHED_EDGES, MAX_TEXT
 from dpcube.core.sources.zone import Offsets
 
 FAR = 2**31 - 1  # days: outside every domain, in the direction of its sign

@@ -12,10 +12,9 @@ from datetime import date, timedelta
 import pyarrow as pa
 
 from dpcube.core.domain.grammar import CLOCK, MIDNIGHT
-from dpcube.core.domain.limits import MAX_EXACT_WHOLE
 from dpcube.core.domain.written import TypedValues
+from dpcube.core.limits import MAX_COMPARED_VALUES, MAX_EXACT_WHOLE
 from dpcube.core.sources.dialect import UNITS_A_SECOND, Dialect, binary_search
-from dpcube.core.sources.limits import MAX_COMPARED_VALUES
 
 NOTHING = "CAST(NULL AS BIGINT)"
 FIRST_DAY = date(1970, 1, 1)

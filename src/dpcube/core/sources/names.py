@@ -17,8 +17,8 @@ from pathlib import Path
 
 from dpcube.core.errors import SourceError
 from dpcube.core.files import number_of_names
+from dpcube.core.limits import MAX_NAMES
 from dpcube.core.sources.lakehouse import current_snapshot, lakehouse_at
-from dpcube.core.sources.limits import MAX_NAMES
 
 DELIMITERS = (";", "\t", "|", ",")
 

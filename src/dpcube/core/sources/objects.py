@@ -15,8 +15,7 @@ from uuid import UUID
 import numpy as np
 
 from dpcube.core.domain.grammar import UNKNOWN
-from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_TEXT
-from dpcube.core.sources.limits import MAX_TUPLE_PARTS
+from dpcube.core.limits import MAX_EXACT_WHOLE, MAX_TEXT, MAX_TUPLE_PARTS
 from dpcube.core.sources.unit import (
     NONE,
     UNIX_EPOCH,

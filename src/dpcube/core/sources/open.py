@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dpcube.core.domain import Domain
 from dpcube.core.errors import SourceError
+from dpcube.core.limits import MAX_COUNT
 from dpcube.core.seal import sealed
 from dpcube.core.sources import postgres, spark
 from dpcube.core.sources.aggregates import SelectedRows
@@ -28,7 +29,6 @@ from dpcube.core.sources.csv import CsvDialect, csv_table
 from dpcube.core.sources.frames import pandas_table, polars_table
 from dpcube.core.sources.lakehouse import Snapshot, current_snapshot, lakehouse_at, refuse_parts
 from dpcube.core.sources.lakehouse_rows import lakehouse_table
-from dpcube.core.sources.limits import MAX_COUNT
 from dpcube.core.sources.names import listed
 from dpcube.core.sources.rows import Rows
 from dpcube.core.sources.spark import spark_table

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.core.domain.limits import MAX_TEXT
 from dpcube.core.errors import SourceError
+from dpcube.core.limits import MAX_TEXT
 from dpcube.core.sources.dialect import POSTGRESQL
 from dpcube.core.sources.sql import kind
 from dpcube.core.sources.table import Scan, Table, imported, normalised, opened

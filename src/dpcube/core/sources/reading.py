@@ -13,10 +13,10 @@ text or null, and a row still lies in one cell or none. Only attributes are read
 from collections.abc import Callable
 
 from dpcube.core.domain import Attribute
-from dpcube.core.domain.attribute import Scale
 from dpcube.core.domain.grammar import DATE, INFINITY, NAN, WHOLE_NUMBER
-from dpcube.core.domain.limits import MAX_TEXT
 from dpcube.core.domain.reading import BLANKS, ISO, Reading, is_digit, pieces
+from dpcube.core.domain.scale import Scale
+from dpcube.core.limits import MAX_TEXT
 from dpcube.core.sources.dialect import SECONDS_A_DAY, Dialect
 from dpcube.core.sources.zone import Offsets
 
@@ -65,7 +65,7 @@ _ISO = "({Y})-({m})-({d})(?:{time})?".format(**_PART, time=_ISO_TIME)
 def text_as_read(attribute: Attribute, text: str, dialect: Dialect) -> str:
     """Return SQL for a column's text after the attribute's reading options."""
     reading = attribute.reading
-    if attribute.scale == "position":
+    if not attribute.has_distances:
         return _category(reading, text, dialect)
     text = _trimmed(reading, text, dialect)
     return _nulled(reading, text, NORMALISERS[attribute.scale](reading, text, dialect), dialect)

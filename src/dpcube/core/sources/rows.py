@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from dpcube.core.domain import Attribute, Domain, Scalar
 from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import MemoryLimitError, SourceError
+from dpcube.core.limits import MAX_EXAMPLE, MAX_RECORD_TEXT
 from dpcube.core.seal import sealed
-from dpcube.core.sources.aggregates import Limit, SelectedRows, coded
-from dpcube.core.sources.limits import MAX_EXAMPLE, MAX_RECORD_TEXT
+from dpcube.core.sources.aggregates import Limit, SelectedRows, coded, key_runs
 from dpcube.core.sources.sql import OUTCOMES
+from dpcube.core.sources.texts import text_group
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -110,6 +111,43 @@ class Rows:
         """
         return coded(self._selected.aggregate(**self._selected.by_cell(domain, "count(*)")), domain.shape)
 
+    @sealed
+    def count_readings(self, attributes: Sequence[Attribute]) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
+        """Return the occupied cells of several readings of one column together, and their counts, as `count_alike`.
+
+        The last axis is 1 for a fraction by the first reading, if that is of numbers, else 0.
+        """
+        readings = Domain(attributes)
+        first = self._selected.cell(attributes[0], "0")
+        numeric = attributes[0].scale == "number"
+        fraction = f"CASE WHEN {first.outcome} = 0 AND v0 <> floor(v0) THEN 1 ELSE 0 END" if numeric else "0"
+        once = self._selected.limit is None
+        of_rows = "CAST(sum(times) AS BIGINT)" if once else "count(*)"
+        asked = self._selected.by_cell(readings, f"{fraction} AS fraction, {of_rows}")
+        asked["tail"] += f", {len(key_runs(readings.shape)) + 1}"
+        answer = self._selected.aggregate(**asked, once=once)
+        both = np.asarray(answer["answer"]).astype(np.int64) * 2 + np.asarray(answer["fraction"]).astype(np.int64)
+        codes, both = coded({**answer, "answer": both}, readings.shape)
+        return [*codes, (both % 2).astype(np.int8)], both // 2
+
+    @sealed
+    def count_texts(self, column: str, *, above: int) -> tuple[list[str], NDArray[np.int64]]:
+        """Return the texts of a column's values that more rows than `above` have, and their counts (`texts.py`)."""
+        once = self._selected.limit is None
+        of_rows = "CAST(sum(times) AS BIGINT)" if once else "count(*)"
+        answer = self._selected.aggregate(
+            f"v0 AS value, {of_rows} AS answer",
+            [column],
+            cells=[text_group(self._selected.column(column))],
+            tail=f"GROUP BY 1 HAVING {of_rows} > {above}",
+            once=once,
+        )
+        return list(map(str, answer["value"].tolist())), np.asarray(answer["answer"]).astype(np.int64)
+
+    def is_declared(self) -> bool:
+        """Return whether the types of columns are declared apart from the rows."""
+        return self._selected.table.declared
+
     def explain(self, domain: Domain) -> str:
         """Return the SQL that `count_cells` would run first; no row is read."""
         _, sql = next(self._selected.queries(**self._selected.by_cell(domain, "count(*)")))
@@ -162,7 +200,7 @@ class Rows:
     @sealed
     def has_fractions(self, attribute: Attribute) -> bool:
         """Return whether a numeric attribute reads any fraction: private, for drafts that are marked so."""
-        if attribute.scale != "number":
+        if not attribute.is_numeric:
             return False
         part = replace(self._selected.cell(attribute, "0"), keep="true")
         fraction = f"CASE WHEN {part.outcome} = 0 AND v0 <> floor(v0) THEN 1 END"

@@ -18,12 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.core.domain.grammar import UNKNOWN
-from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_TEXT
 from dpcube.core.domain.reading import BLANKS
 from dpcube.core.errors import SourceError
+from dpcube.core.limits import MAX_EXACT_WHOLE, MAX_PATTERNS, MAX_TEXT
 from dpcube.core.sources.dialect import SPARK, literal
 from dpcube.core.sources.lakehouse import refuse_parts
-from dpcube.core.sources.limits import MAX_PATTERNS
 from dpcube.core.sources.names import identity, matched, refuse_twice
 from dpcube.core.sources.sql import kind
 from dpcube.core.sources.table import Scan, Table, imported, normalised, opened

@@ -23,9 +23,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.core.domain import Attribute
-from dpcube.core.domain.attribute import IRREGULAR, Scale
+from dpcube.core.domain.attribute import IRREGULAR
 from dpcube.core.domain.grammar import SHORTEST_MOMENT
 from dpcube.core.domain.reading import is_digits
+from dpcube.core.domain.scale import Scale
 from dpcube.core.domain.written import TypedValues, null_values
 from dpcube.core.errors import SourceError
 from dpcube.core.sources import reading
@@ -144,7 +145,7 @@ def number(column: Column, *, owner: str) -> tuple[str, bool]:
 def cell(attribute: Attribute, column: Column, v: str, *, t: str = "t") -> Cell:
     """Return the cell index of an attribute in SQL."""
     _refuse_ambiguous(attribute, column)
-    if attribute.scale == "position":
+    if not attribute.has_distances:
         return _listed(attribute, column, v, t)
     steps = SCALE_SQL[attribute.scale].steps(attribute, column, t)
     if not steps:
@@ -344,9 +345,9 @@ def _refuse_ambiguous(attribute: Attribute, column: Column) -> None:
     if column.declared:
         return
     fault = None
-    if attribute.scale == "position" and (same := TypedValues.from_attribute(attribute).same):
+    if not attribute.has_distances and (same := TypedValues.from_attribute(attribute).same):
         fault = f"'{same[0]}' and '{same[1]}' denote one value"
-    elif attribute.scale == "number" and attribute.reading.thousands == ".":
+    elif attribute.is_numeric and attribute.reading.thousands == ".":
         fault = "with thousands = '.', 1.234 is ambiguous"
     if fault is not None:
         msg = f"attribute '{attribute.name}': {fault} in a column whose type a library inferred from its rows; "

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcube.core.domain.grammar import UNKNOWN
-from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_TEXT
 from dpcube.core.errors import SourceError
+from dpcube.core.limits import MAX_EXACT_WHOLE, MAX_TEXT
 from dpcube.core.sources import unit
 from dpcube.core.sources.dialect import DUCKDB, Dialect, literal
 from dpcube.core.sources.names import identity, refuse_twice

@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcube.core.domain.grammar import BOOLEANS, NUMBER
-from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_PARSED_TEXT, MAX_TEXT
 from dpcube.core.domain.reading import BLANKS
+from dpcube.core.limits import MAX_EXACT_WHOLE, MAX_PARSED_TEXT, MAX_TEXT
 from dpcube.core.sources.sql import is_long, kind, value_type
 
 NONE = b""  # stands for a value without a form

@@ -16,7 +16,6 @@ import numpy as np
 
 from dpcube.core.arrays import Bools, Floats, Ints, Places
 from dpcube.core.errors import QueryError
-from dpcube.models.arrays import EstimateArrays
 from dpcube.models.cell_sums import few_weighted_sums, weighted_sums
 from dpcube.models.cuboids.beliefs import Beliefs, spread
 from dpcube.models.cuboids.departures import Departure, departure_from, departure_of
@@ -35,7 +34,7 @@ from dpcube.models.cuboids.shares import shares_of_cells
 from dpcube.models.errors.axis_weights import ranges_by_weights
 from dpcube.models.errors.level_walk import FEW
 from dpcube.models.errors.parts import ErrorParts
-from dpcube.models.protocol import Queries, marginal_cells
+from dpcube.models.protocol import EstimateArrays, Queries, marginal_cells
 from dpcube.models.sampling import BATCH_ROWS, Generator, modelled_cells, rows_to_draw
 from dpcube.queries import CountingQueries, Workload
 

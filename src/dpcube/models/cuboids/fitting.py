@@ -25,6 +25,7 @@ import numpy as np
 from dpcube.core.arrays import Floats
 from dpcube.models.cuboids.beliefs import Beliefs, calibrated, zero_factors
 from dpcube.models.cuboids.junction import CliqueAxes, JunctionTree, places_without
+from dpcube.models.cuboids.lbfgs import minimum
 
 REGULARISATION, MAX_REGULARISATION = 0.05, 0.01
 """In units of the noise's deviation: a theta of 1 moves a count by a twentieth of that, or less if noise is small. So
@@ -100,8 +101,6 @@ def fit(
     A table over no axes is a count of the whole: it has a part in the total, to which all others are moved.
     It ends after so many steps, or at one that betters what is minimized by no more than the part `close` of it.
     """
-    from scipy.optimize import minimize  # an estimate that was stored needs none
-
     total = total_of(tables)
     tables = pooled([table for table in tables if table.axes])
     tree = JunctionTree.from_marginals(shape, [table.axes for table in tables])
@@ -139,8 +138,7 @@ def fit(
 
     first = [(start or {}).get(table.axes, np.zeros(table.counts.shape)).reshape(-1) for table in tables]
     begun = np.concatenate(first) / scale
-    options = {"maxiter": steps, "maxcor": STEPS_KEPT, "gtol": 1e-7, "ftol": close}
-    thetas = minimize(value_and_slope, begun, jac=True, method="L-BFGS-B", options=options).x * scale
+    thetas = minimum(value_and_slope, begun, steps=steps, kept=STEPS_KEPT, flat=1e-7, close=close) * scale
     shares, _ = beliefs_of(thetas)
     kept = {table.axes: thetas[part].reshape(table.counts.shape) for table, part in zip(tables, parts, strict=True)}
     return FittedModel(Beliefs(tree, tuple(share * total for share in shares)), kept)

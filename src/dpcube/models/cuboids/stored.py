@@ -1,11 +1,11 @@
 """The model of a wide table as it is stored: junction tree, noisy marginals, and how far it departs from these."""
 
-from dpcube.models.arrays import Arrays, DamagedError, EstimateArrays, small_ints
 from dpcube.models.cuboids.beliefs import Beliefs
 from dpcube.models.cuboids.departures import Departure
 from dpcube.models.cuboids.estimate import CuboidsEstimate
 from dpcube.models.cuboids.fitting import CountedTable
 from dpcube.models.cuboids.junction import JunctionTree
+from dpcube.models.protocol import Arrays, DamagedError, EstimateArrays, small_ints
 
 TABLES = ("firsts", "chosen", "wholes")
 """Of the tables of a pilot no more is stored than the departure that they tell."""

@@ -29,8 +29,8 @@ one known law and nothing else, that is stated too (`EqualNoises`). What is not 
 **How they are added up over the boxes.** A question is weights along axes (`axis_weights.py`); a walk down the tree
 adds up what it takes of the boxes (`walks.py`: one walk for totals of boxes, one for a posterior, each for ranges and
 counting queries alike). For very many ranges tables give the same sums faster: `box_tables.py` for any boxes,
-`halving_table.py` for a posterior on a tree of halves. `fixed_inputs.py` has the ranges and
-the simulated noise with which an estimate is probed; they are always the same, so the errors stated for a release never
+`halving_table.py` for a posterior on a tree of halves. `parts.py` has the ranges and the
+simulated noise with which an estimate is probed; they are always the same, so the errors stated for a release never
 change.
 
 **Who makes an interval of them.** `dpcube.release.answer.Answers` takes the square roots of the two parts, adds what
@@ -44,12 +44,10 @@ from typing import TYPE_CHECKING
 from dpcube.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from dpcube.models.errors.fixed_inputs import evenly_placed_ranges
     from dpcube.models.errors.nonuniformity import NonUniformity, deviations_from_means
-    from dpcube.models.errors.parts import EqualNoises, ErrorParts
+    from dpcube.models.errors.parts import EqualNoises, ErrorParts, evenly_placed_ranges
 
 __all__ = ["EqualNoises", "ErrorParts", "NonUniformity", "deviations_from_means", "evenly_placed_ranges"]
 
-_PARTS, _WITHIN = ("EqualNoises", "ErrorParts"), ("NonUniformity", "deviations_from_means")
-_HOMES = {**dict.fromkeys(_PARTS, "parts"), **dict.fromkeys(_WITHIN, "nonuniformity")}
-__getattr__ = lazily(__name__, {**_HOMES, "evenly_placed_ranges": "fixed_inputs"})
+_PARTS, _WITHIN = ("EqualNoises", "ErrorParts", "evenly_placed_ranges"), ("NonUniformity", "deviations_from_means")
+__getattr__ = lazily(__name__, {**dict.fromkeys(_PARTS, "parts"), **dict.fromkeys(_WITHIN, "nonuniformity")})

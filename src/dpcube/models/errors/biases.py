@@ -61,7 +61,7 @@ class Biases:
     beyond: tuple[float, ...] = (0.0,)
     """The variance of biases beyond `BIAS` and `OUTLIER_BIAS`, in units of `geometric_middle`; by the same numbers."""
     of_total: bool = True
-    """Whether the total may be biased; not if the noise of its counts selected nothing (`posterior/whole.py`)."""
+    """Whether the total may be biased; not if the noise of its counts selected nothing (`posterior/inference.py`)."""
     periods: bool = False
     """Whether the first attribute is the period of releases that were put together."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.models.errors.axis_weights import ROW, AxisWeights
 from dpcube.models.errors.walks import COVERED
-from dpcube.trees.cut_tree import CutTree
+from dpcube.trees.tree import CutTree
 
 FEW = 128
 """Questions at once that are answered by this walk."""

@@ -30,10 +30,11 @@ from dpcube.core.arrays import Floats
 from dpcube.core.boxes import Boxes, box_sums, filled_boxes
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.models.errors.axis_weights import even_measure, everything
-from dpcube.models.errors.fixed_inputs import evenly_placed_ranges, fixed_normals
+from dpcube.models.errors.parts import evenly_placed_ranges, fixed_normals
 from dpcube.models.errors.walks import CUT, leaf_sums
+from dpcube.noise.special import inverse_mills_ratio
 from dpcube.queries import CountingQueries, Workload
-from dpcube.trees.partition import grow
+from dpcube.trees.growth import grow
 from dpcube.trees.tree import BoxTree
 
 PROBES = 4
@@ -158,11 +159,8 @@ def posterior_mean(measured: Floats, stderr: Floats) -> Floats:
     >>> posterior_mean(np.array([5.0, 0.0, -5.0]), np.ones(3)).round(3)
     array([5.   , 0.798, 0.187])
     """
-    from scipy.special import log_ndtr
-
-    z = np.maximum(measured / stderr, -1e3)  # farther below, the difference of z and the density is lost to rounding
-    mean: Floats = stderr * (z + np.exp(-(z**2) / 2 - log_ndtr(z)) / np.sqrt(2 * np.pi))
-    return mean
+    z = np.maximum(measured / stderr, -1e3)  # farther below, the difference of z and the ratio is lost to rounding
+    return np.asarray(stderr * (z + inverse_mills_ratio(z)))
 
 
 def deviations_from_means(cells: Floats, boxes: Boxes) -> Floats:

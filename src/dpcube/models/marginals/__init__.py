@@ -1,7 +1,7 @@
 """An estimate of a cube from a tree of boxes and from tables over a few attributes, both noisy.
 
-`components.py` pools the tables by least squares; `fitting.py` takes a cube to given tables; `shrinkage.py` learns how
-much of a noisy departure is real; `balanced.py` is the estimate.
+`components.py` pools the tables by least squares; `fitting.py` learns how much of a noisy departure is
+real, and fits a cube to given tables; `one_way.py` moves single marginals; `balanced.py` is the estimate.
 """
 
 from dpcube.models.marginals.balanced import MAX_FITTED_CELLS, BalancedEstimate

@@ -11,20 +11,41 @@ which was inferred from the same counts, and it is moved only as far as it contr
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.models.arrays import EstimateArrays
-from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
+from dpcube.models.cell_sums import few_weighted_sums, range_sums, summed_area_table, weighted_sums
 from dpcube.models.cellwise import CellwiseEstimate
+from dpcube.models.errors.axis_weights import ranges_by_weights
+from dpcube.models.errors.level_walk import FEW
 from dpcube.models.errors.parts import ErrorParts
-from dpcube.models.marginals.components import Components, TableAxes, centred, table_over
-from dpcube.models.marginals.fitting import fitted, independent_cube, one_way_tables, two_way_tables
+from dpcube.models.marginals.components import (
+    Components,
+    TableAxes,
+    centred,
+    pooled_errors,
+    subsets,
+    table_over,
+    values_inside,
+    values_taken,
+    weight_sums,
+    with_values,
+)
+from dpcube.models.marginals.fitting import (
+    Departures,
+    fitted,
+    groups_by_size,
+    independent_cube,
+    one_way_tables,
+    signals,
+    two_way_tables,
+)
 from dpcube.models.marginals.one_way import SURPRISE, MovedValues, OneWay
-from dpcube.models.marginals.pooled import pooled_errors, values_inside, values_taken, weight_sums, with_values
-from dpcube.models.marginals.shrinkage import Departures, groups_by_size, signals
 from dpcube.models.posterior import TreeEstimate
+from dpcube.models.posterior.stored import stored_tree
+from dpcube.models.protocol import DamagedError, EstimateArrays
 from dpcube.queries import CountingQueries, Workload
 
 MAX_FITTED_CELLS = 2**23
@@ -293,3 +314,44 @@ def _factors_of_own_counts(held: list[_HeldAgainst]) -> list[float]:
 def _rarely_above(free: int) -> float:
     """Return by what part the mean of so many squares of noise exceeds its expectation with a chance of exp(-7)."""
     return 2 * (math.sqrt(SURPRISE / max(free, 1)) + SURPRISE / max(free, 1))
+
+
+class StoredBalanced(BalancedEstimate):
+    """A balanced estimate that answers few questions without a compiler."""
+
+    def weighed_values(self, queries: CountingQueries) -> Floats:
+        """Return the estimated answers of counting queries."""
+        return few_weighted_sums(self._moved.cells, queries) if len(queries) <= FEW else super().weighed_values(queries)
+
+    def range_values(self, workload: Workload) -> Floats:
+        """Return the estimated answers of ranges."""
+        few = len(workload) <= FEW
+        return self.weighed_values(ranges_by_weights(workload)) if few else super().range_values(workload)
+
+    def range_errors(self, workload: Workload) -> ErrorParts:
+        """Return the parts of the errors of ranges."""
+        few = len(workload) <= FEW
+        return self.weighed(ranges_by_weights(workload))[1] if few else super().range_errors(workload)
+
+
+def stored_balanced(written: EstimateArrays) -> StoredBalanced:
+    """Return the balanced estimate that was written."""
+    facts, tree = written.facts, stored_tree(written)
+    shape = tree.shape
+    precisions, factors = (_by_axes(facts[key], len(shape)) for key in ("precisions", "factors"))
+    of_tree = frozenset(_by_axes([(of, 1.0) for of in facts["ofTree"]], len(shape)))
+    of_values = {axis: written.floats(f"values{axis}", shape[axis]) for axis in map(int, facts["values"])}
+    known = all(subset in precisions for axes in precisions for subset in subsets(axes))
+    if not known or min(precisions.values(), default=1.0) == 0:
+        raise DamagedError
+    made = StoredBalanced(tree.name, tree, Components(shape, {}, precisions, of_tree), tree.unordered)
+    cells = written.floats("cells", math.prod(shape)).reshape(shape)
+    made.__dict__["_moved"] = MovedCells(cells, factors, of_values)
+    return made
+
+
+def _by_axes(pairs: Any, axes: int) -> dict[TableAxes, float]:
+    found = {tuple(map(int, of)): float(number) for of, number in pairs}
+    if any(list(of) != sorted({*of} & {*range(axes)}) for of in found) or not all(n >= 0 for n in found.values()):
+        raise DamagedError
+    return found

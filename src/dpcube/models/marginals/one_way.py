@@ -3,7 +3,7 @@
 Where values have an order, a tree has more precise sums of neighbours than single values, whose errors cancel in them,
 and noise of counted values adds up. So of every interval of the halving of the attribute the difference of its halves
 is moved by itself. Values without an order are exchangeable, and each is moved by itself. How far is decided by the
-squared errors that the tree states and, by empirical Bayes, by how much of such departures is real (`shrinkage.py`).
+squared errors that the tree states and, by empirical Bayes, by how much of such departures is real (`fitting.py`).
 """
 
 import math
@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.models.marginals.fitting import nearest_with_sums
-from dpcube.models.marginals.shrinkage import Departures, groups_by_size, posterior_signals
+from dpcube.models.marginals.fitting import Departures, groups_by_size, nearest_with_sums, posterior_signals
 from dpcube.models.posterior import TreeEstimate
 from dpcube.queries import Workload
 

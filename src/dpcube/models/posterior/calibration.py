@@ -39,11 +39,10 @@ import numpy as np
 from dpcube.core.arrays import Floats
 from dpcube.models.errors.axis_weights import everything
 from dpcube.models.errors.biases import BIAS, Biases, geometric_middle
-from dpcube.models.errors.fixed_inputs import evenly_placed_ranges, fixed_normals
+from dpcube.models.errors.parts import evenly_placed_ranges, fixed_normals
 from dpcube.models.errors.walks import node_sums, split_sums
-from dpcube.models.posterior.inference import Posterior, infer
-from dpcube.models.posterior.whole import Whole
-from dpcube.models.tree_totals import linear_totals
+from dpcube.models.least_squares_tree import linear_totals
+from dpcube.models.posterior.inference import Posterior, Whole, infer
 from dpcube.queries import Workload
 
 PROBES, FEWEST_PROBES = 8, 2

@@ -10,7 +10,6 @@ import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.compiled import compiled
-from dpcube.models.arrays import Arrays, EstimateArrays, small_ints
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import (
@@ -28,9 +27,8 @@ from dpcube.models.errors.halving_table import HalvingTable
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.errors.walks import hidden_squares, node_sums, split_sums
 from dpcube.models.posterior.calibration import Probes, calibrated_splits, learnt_biases, probed
-from dpcube.models.posterior.inference import Posterior
-from dpcube.models.posterior.whole import Whole
-from dpcube.models.protocol import DENSE_CELLS
+from dpcube.models.posterior.inference import Posterior, Whole
+from dpcube.models.protocol import DENSE_CELLS, Arrays, EstimateArrays, small_ints
 from dpcube.queries import CountingQueries, Workload
 from dpcube.trees.tree import BoxTree
 

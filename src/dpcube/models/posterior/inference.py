@@ -25,17 +25,29 @@ inside a box was not measured, so it is taken for the worst that independent box
 a box at one place, anywhere in it. A part f of the box then holds all T of them or none, and the count in it has
 variance f (1 - f) E T^2. What this cannot see is boxes that are uneven in the same way (rows that heap at one value of
 an attribute): docs/guides/strategies.md has the coverage that was measured.
+
+*The total of the root* (`whole_count`) is that of complete sets of counts whose selection did not depend on their own
+noise. Adaptive refinement continues where counts are large, so it favours counts that noise has raised, and the pooled
+total of all counts has a positive bias. The sum of boxes that partition the cube and were counted in one call is
+unbiased, because its noise was drawn after the boxes were selected: the count of the whole, the pilot, every cell or
+every box of a level, and last the final boxes. The mean of these sums, weighted by precision, is unbiased with a known
+variance. It alone is the total of an estimate: all counts together would add little (these are among them), and with a
+bias.
 """
 
 import math
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
+from dpcube.core.compiled import compiled
+from dpcube.measurements import BoxCounts, Transcript
 from dpcube.models.errors.axis_weights import axis_starts
+from dpcube.models.least_squares_tree import linear_totals, pooled_counts
 from dpcube.models.posterior.splits import (
     CONTRADICTED,
     GUESSES,
@@ -48,9 +60,70 @@ from dpcube.models.posterior.splits import (
     learn,
     predicted_shares,
 )
-from dpcube.models.posterior.whole import Whole
-from dpcube.models.tree_totals import linear_totals, pooled_counts
+from dpcube.noise import noise_variances
+from dpcube.noise.special import chi_square_tail
 from dpcube.trees.tree import BoxTree
+
+
+class Whole(NamedTuple):
+    """A noisy count of the whole table, and the variance of its noise."""
+
+    total: float
+    variance: float
+
+    def pooled_with(self, other: "Whole") -> "Whole":
+        """Return the mean with an independent count, weighted by precision."""
+        both = self.variance + other.variance
+        total = (self.total * other.variance + other.total * self.variance) / both
+        return Whole(total, self.variance * other.variance / both)
+
+
+def counted_apart(transcript: Transcript) -> Whole | None:
+    """Return the mean, weighted by precision, of the counts of the whole that were measured by themselves."""
+    if not transcript.totals:
+        return None
+    units = np.array([one.units for one in transcript.totals], np.int64)
+    precisions = 1 / noise_variances(units, transcript.epsilon_per_unit)
+    counts = np.array([int(one.counts) for one in transcript.totals], np.float64)
+    return Whole(float(counts @ precisions / precisions.sum()), float(1 / precisions.sum()))
+
+
+def whole_count(boxes: BoxCounts, epsilon_per_unit: Fraction, *, periods: int = 1) -> Whole | None:
+    """Return the mean, weighted by precision, of what every run of counts that fills the cube adds up to.
+
+    Of releases put together, runs fill the slab of a period; what the periods say is added up, if each says something.
+    """
+    tree = boxes.tree
+    run = _complete_runs(tree.end[boxes.node], tree.sizes[boxes.node], boxes.node, int(tree.sizes[0]) // periods)
+    taken = run >= 0
+    counts = np.bincount(run[taken], boxes.counts[taken])
+    precisions = 1 / np.bincount(run[taken], noise_variances(boxes.units[taken], epsilon_per_unit))
+    period = np.zeros(len(counts), np.int64)
+    if periods > 1:
+        period[run[taken]] = tree.lower[boxes.node[taken], 0]
+    of_period = np.bincount(period, precisions, minlength=periods)
+    if not of_period.all():
+        return None
+    totals = np.bincount(period, counts * precisions, minlength=periods) / of_period
+    return Whole(float(totals.sum()), float((1 / of_period).sum()))
+
+
+@compiled
+def _complete_runs(end: Ints, sizes: Ints, node: Ints, cells: int) -> Ints:
+    """Return the number of the run that each count is of, -1 if none: boxes beside each other that fill the cube."""
+    run, runs, first, covered = np.full(len(sizes), -1), 0, 0, 0
+    for row in range(len(sizes)):
+        if covered > 0 and (node[row] < end[row - 1] or covered + sizes[row] > cells):
+            covered = 0
+        if covered == 0:
+            first = row
+        covered += sizes[row]
+        if covered == cells:
+            run[first : row + 1] = runs
+            runs += 1
+            covered = 0
+    return run
+
 
 RARELY_APART = 1e-3
 """Departures that noise makes with a smaller chance move a marginal."""
@@ -65,8 +138,6 @@ def moved_marginals(
     bias has the variance by which the two marginals are apart more than noise explains, and each value is moved by its
     part of that and of its noise together.
     """
-    from scipy.special import chdtri  # an estimate that was stored needs none
-
     leaves, moved = tree.leaves, marginals.copy()
     plain = add_marginals(tree.lower, tree.upper, leaves, linear, prefix, start)
     for axis, (base, extent) in enumerate(zip(start.tolist(), tree.shape, strict=True)):
@@ -74,7 +145,7 @@ def moved_marginals(
         noise = noise_along(tree.lower[leaves, axis], tree.upper[leaves, axis], variance[leaves], extent)
         apart = plain[of_axis] - marginals[of_axis]
         apart -= apart.mean()
-        if np.sum(apart**2 / noise) > chdtri(extent, RARELY_APART):
+        if chi_square_tail(float(np.sum(apart**2 / noise)), extent) < RARELY_APART:
             bias = max(float(np.mean(apart**2) - np.mean(noise)), 0.0)
             moved[of_axis] = np.maximum(marginals[of_axis] + bias / (bias + noise) * apart, 0.0)
     return moved
@@ -133,10 +204,8 @@ class EvenTable(NamedTuple):
     @property
     def _is_large_together(self) -> bool:
         """Whether squares of noise down to some level rarely add up to so much."""
-        from scipy.special import chdtri  # an estimate that was stored needs none
-
         sums, number = np.cumsum(np.bincount(self.levels, self.squares)), np.cumsum(np.bincount(self.levels))
-        return bool(np.any(sums > chdtri(number, RARE)))
+        return any(chi_square_tail(*down_to) < RARE for down_to in zip(sums.tolist(), number.tolist(), strict=True))
 
     @property
     def _is_large_alone(self) -> bool:

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.models.arrays import DamagedError, EstimateArrays
 from dpcube.models.errors.axis_weights import axis_weights, ranges_by_weights
 from dpcube.models.errors.biases import Biases
 from dpcube.models.errors.level_walk import FEW, Walked, WalkedTree, walked
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.posterior.estimate import TreeEstimate
-from dpcube.models.protocol import Queries
+from dpcube.models.protocol import DamagedError, EstimateArrays, Queries
 from dpcube.queries import CountingQueries, Workload
-from dpcube.trees.cut_tree import CutTree
-from dpcube.trees.tree import BoxTree
+from dpcube.trees.tree import BoxTree, CutTree
 
 MAX_NUMPY_CELLS = 2**20
 """Cells that are laid out by NumPy, in a few arrays as long; more are filled by a compiled loop."""

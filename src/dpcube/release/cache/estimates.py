@@ -1,6 +1,6 @@
 """Estimates of released files, cached as arrays: the next command neither reads the file nor infers them again.
 
-An estimate that takes inference is kept in its written form (`models/arrays.py`); the closed forms of boxes and cells
+An estimate that takes inference is kept in its written form (`models/protocol.py`); the closed forms of boxes and cells
 are as quick from the file. Answers come from the written form at once, so that caching changes none.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dpcube.core.caches import cache_folder
 from dpcube.core.domain import Domain
 from dpcube.core.errors import DpcubeError
-from dpcube.models.arrays import DamagedError, EstimateArrays, arrays_of_bytes, arrays_to_bytes, estimate_of_arrays
+from dpcube.models.protocol import DamagedError, EstimateArrays, arrays_of_bytes, arrays_to_bytes, estimate_of_arrays
 from dpcube.queries import CountingQueries, query
 from dpcube.release.answer import Answer, Answers
 from dpcube.release.cache.store import digest_of, key_of, read_entry, write_entry

@@ -66,7 +66,7 @@ def axis_of(attribute: Attribute, *, most: int) -> Axis:
     names = [_label(attribute, edges, a, b) for a, b in zip(starts[:regular], stops[:regular], strict=True)] + names
     labels, name = distinct(names), printable(attribute.name, longest=LONGEST_NAME)
     # Real numbers have bins like [1.5, 2), other numbers such as 17-26 that are short.
-    is_real = attribute.scale == "number" and names[0].startswith("[")
+    is_real = attribute.is_numeric and names[0].startswith("[")
     numbers = tuple(map(float, edges[np.append(starts[:regular], bins)])) if is_real else ()
     return Axis(name, labels, starts, stops, attribute.ordered, own, numbers)
 
@@ -74,12 +74,12 @@ def axis_of(attribute: Attribute, *, most: int) -> Axis:
 def _label(attribute: Attribute, edges: NDArray[np.float64], start: int, stop: int) -> str:
     """Return the label of merged bins: of numbers the wider bin, of days the first, of other values both ends."""
     first, last = (attribute.bin_label(edges[k], edges[k + 1]) for k in (start, stop - 1))
-    if stop - start == 1 or attribute.scale == "day":
+    if stop - start == 1:
         return first
-    if attribute.scale == "position":
+    if not attribute.has_distances:
         half = LONGEST_LABEL // 2 - 1
         return f"{printable(first, longest=half)} \N{HORIZONTAL ELLIPSIS} {printable(last, longest=half)}"
-    return attribute.bin_label(edges[start], edges[stop])
+    return attribute.bin_label(edges[start], edges[stop]) if attribute.is_numeric else first
 
 
 def distinct(names: Sequence[str], *, longest: int = LONGEST_LABEL) -> tuple[str, ...]:

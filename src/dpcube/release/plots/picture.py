@@ -14,7 +14,7 @@ from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import QueryError
 from dpcube.models import Estimate
 from dpcube.queries import CountingQueries, CountingQuery, Workload, query
-from dpcube.queries.cuts import cut_queries
+from dpcube.queries.counting import cut_queries
 from dpcube.release.answer import MODELLED, Answers
 from dpcube.release.plots.axis import LONGEST_NAME, Axis, axis_of, printable
 from dpcube.release.plots.outlines import Outlines, outlines

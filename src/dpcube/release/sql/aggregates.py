@@ -12,10 +12,8 @@ quantiles are computed by the engine's own function for order statistics (`engin
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-import numpy as np
 from sqlglot import exp
 
-from dpcube.core.domain import Attribute
 from dpcube.core.errors import QueryError
 from dpcube.release.sql.axes import Detail
 from dpcube.release.sql.engine import ORDER_STATISTIC
@@ -318,12 +316,12 @@ class AggregateWriter:
             )
             raise QueryError(msg)
         low, high = (sql_of(self.required.column(attr.axis, role, Detail.BINS)) for role in ("least", "most"))
-        if kind == "cont" and attribute.scale != "number":
+        if kind == "cont" and not attribute.is_numeric:
             kind = "disc"  # nothing lies between two days or listed values
         elif kind == "cont" and attribute.is_continuous:
             kind = "even"
         found = f"{ORDER_STATISTIC}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
-        return found if kind == "cont" else _value_at(attribute, found)
+        return found if kind == "cont" else attribute.sql_value(found, lambda value: sql_of(exp.convert(value)))
 
     def _with_share(self, call: AggregateCall, sql: str, filters: list[str]) -> Aggregate:
         """Return an order statistic; a quantile of an attribute has the ends of each row's bin, for its errors."""
@@ -357,20 +355,6 @@ class AggregateWriter:
 def bare_argument(call: AggregateCall) -> exp.Expression | None:
     """Return the argument of `call` without parentheses; None if it has none."""
     return None if call.argument is None else bare(call.argument)
-
-
-def _value_at(attribute: Attribute, place: str) -> str:
-    """Return SQL for the value of an attribute at a place, which is counted from the attribute's origin."""
-    if attribute.is_continuous:
-        return place
-    if attribute.scale == "day":
-        return f"CAST(DATE '1970-01-01' + CAST({place} AS INTEGER) AS DATE)"
-    if attribute.scale == "position":
-        values = ", ".join(
-            sql_of(exp.convert(value)) for value in attribute.values_at(np.arange(attribute.bins)).tolist()
-        )
-        return f"list_extract([{values}], CAST({place} AS INTEGER) + 1)"
-    return f"CAST({place} AS BIGINT)"
 
 
 def _rows(low: str, high: str, noise: str, filters: list[str]) -> str:

@@ -131,7 +131,7 @@ class Pieces:
         return pa.array(self.middle)
 
     def _value(self) -> pa.Array:
-        if self.attribute.scale == "number" and not (self.high - self.low == 1).all():
+        if self.attribute.is_numeric and not (self.high - self.low == 1).all():
             return pa.array(self.middle)
         return self._typed(self.middle)
 

@@ -37,9 +37,16 @@ from dpcube.core.arrays import Bools, Floats, Places
 from dpcube.core.domain import Attribute
 from dpcube.release.answer import Answers, CutAnswers
 from dpcube.release.sql.aggregates import QUANTILE, Aggregate, ErrorColumn
-from dpcube.release.sql.cuts import Entering, ResultCells, cells_of_results, extremes, farthest_values, words
 from dpcube.release.sql.linear_errors import TooManyProductsError, answers_of
-from dpcube.release.sql.relation import Relation
+from dpcube.release.sql.relation import (
+    Entering,
+    Relation,
+    ResultCells,
+    cells_of_results,
+    extremes,
+    farthest_values,
+    words,
+)
 
 DISPERSIONS = ("var", "stddev")
 """Prefixes of the names of variances and standard deviations."""
@@ -366,7 +373,7 @@ def _quantile_errors(
 ) -> dict[str, pa.Array]:
     """Return the error columns of a quantile, null where it is null."""
     attribute, groups = relation.domain.attributes[of.axis], len(values)
-    value = _places(attribute, values)
+    value = attribute.places_of(values.to_pylist())
     sorted_values = _SortedValues.from_rows(_entering_rows(value, parts), groups)
     if not len(sorted_values.low):
         sorted_values = _SortedValues(
@@ -399,8 +406,9 @@ def _quantile_errors(
     )
     low, high = np.fmin(sorted_values.low[place[0]], value), np.fmax(sorted_values.high[place[1]], value)
     rows = sorted_values.rows(relation.weights, first, last)
-    is_distance = attribute.scale != "position"
-    unit = np.where((rows > 0) & is_distance, high - low + attribute.step, np.nan) / np.where(rows > 0, rows, 1.0)
+    unit = np.where((rows > 0) & attribute.has_distances, high - low + attribute.step, np.nan) / np.where(
+        rows > 0, rows, 1.0
+    )
     mask = np.isnan(value)
     made = {
         "stderr": pa.array(at_middle.stderrs * unit, mask=mask, from_pandas=False),
@@ -432,22 +440,9 @@ def _words(relation: Relation, entering: Entering, attribute: Attribute, groups:
     return ["; ".join(filter(None, (one, by_bins))) for one in cut]
 
 
-def _places(attribute: Attribute, values: pa.Array) -> Floats:
-    """Return quantiles as numbers, NaN where they are null: days from 1970, and positions in a list."""
-    if attribute.scale == "position":
-        number = {value: place for place, value in enumerate(attribute.values_at(np.arange(attribute.bins)).tolist())}
-        return np.array([number.get(value, np.nan) for value in values.to_pylist()], np.float64)
-    if attribute.scale == "day":
-        values = values.cast(pa.date32()).cast(pa.int32())
-    found: Floats = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return found
-
-
 def _typed(attribute: Attribute, places: Floats, mask: Bools) -> pa.Array:
-    """Return numbers as values of the attribute: the inverse of `_places`."""
-    if attribute.scale == "number":
+    """Return numbers as values of the attribute: the inverse of `Attribute.places_of`."""
+    if attribute.is_numeric:  # between whole numbers too
         return pa.array(places, mask=mask, from_pandas=False)
-    whole = np.where(mask, 0, places).astype(np.int32)
-    if attribute.scale == "day":
-        return pa.array(whole, pa.int32(), mask=mask).cast(pa.date32())
-    return pa.array(attribute.values_at(whole).tolist(), mask=mask)
+    values = attribute.values_at(np.where(mask, 0, places) + attribute.origin)
+    return pa.array(values.tolist(), attribute.arrow_type, mask=mask)

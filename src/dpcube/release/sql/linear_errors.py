@@ -19,8 +19,7 @@ from dpcube.core.errors import QueryError
 from dpcube.models import EqualNoises, ErrorParts
 from dpcube.queries import CountingQueries, Workload
 from dpcube.release.answer import Answers, slope_squares
-from dpcube.release.sql.cuts import Entering, by_chance
-from dpcube.release.sql.relation import Relation
+from dpcube.release.sql.relation import Entering, Relation, by_chance
 
 MAX_PRODUCTS = 256
 ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result

@@ -18,7 +18,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 from sqlglot.tokens import TokenType
 
-from dpcube.core.domain import Attribute, Domain
+from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import listing
 from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import QueryError
@@ -353,7 +353,7 @@ def _pivot_values(on: exp.Expression, domain: Domain) -> tuple[exp.Expression, l
         msg = f"the columns of a PIVOT must be literal values of one attribute; {PIVOT_FORM}"
         raise QueryError(msg)
     attribute = domain[find(column.name, domain.names, what="column")]
-    if not given and attribute.scale == "position":
+    if not given and not attribute.has_distances:
         given = [exp.Literal.string(value) for value in attribute.labels()[: attribute.bins]]
     if not 1 <= len(given) <= MAX_PIVOT_COLUMNS:
         msg = (
@@ -375,19 +375,10 @@ def described(text: str, domain: Domain) -> pa.Table | None:
     return pa.table(
         {
             "column_name": [a.name for a in rows],
-            "column_type": list(map(_type_of, rows)),
+            "column_type": [a.sql_type for a in rows],
             "values": [a.extent() for a in rows],
             "cells": [a.size for a in rows],
             "bins": ["of several values" if a.has_wide_bins else "of one value" for a in rows],
             "own_cells": [", ".join(f"({kind})" for kind in a.own_cells) for a in rows],
         }
     )
-
-
-def _type_of(attribute: Attribute) -> str:
-    """Return the type of an attribute where it is compared, added up or averaged; wide bins are text as group keys."""
-    if attribute.scale == "position":
-        return "VARCHAR"
-    if attribute.scale == "day":
-        return "DATE"
-    return "DOUBLE" if attribute.has_wide_bins or attribute.is_continuous else "BIGINT"

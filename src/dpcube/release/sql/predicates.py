@@ -190,10 +190,10 @@ class Requirements:
 def coordinate(attribute: Attribute, value: object) -> float:
     """Return the coordinate of a constant on an attribute's axis; integers and days may be compared with fractions."""
     value = float(value) if isinstance(value, Decimal) else value
-    if isinstance(value, str) and attribute.scale == "number" and NUMBER.fullmatch(value.strip()):
+    if isinstance(value, str) and attribute.is_numeric and NUMBER.fullmatch(value.strip()):
         value = int(value) if WHOLE.fullmatch(value.strip()) else float(value)  # as databases compare age > '40'
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and attribute.scale != "number":
+    if is_number and not attribute.is_numeric:
         msg = f"attribute '{attribute.name}' holds {attribute.kind} values ({attribute.extent()}), got {value!r}"
         raise QueryError(msg)
     return attribute.place(value)  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ class Rewriter:
         quantile = made.single
         if quantile is None or quantile.kind != QUANTILE or (scale, offset) == (1.0, 0.0):
             return made
-        if self.required.domain.attributes[quantile.axis].scale == "number":
+        if self.required.domain.attributes[quantile.axis].is_numeric:
             return made
         return ErrorColumn(((1.0, replace(quantile, coefficient=None)),))  # days and listed values have no multiples
 
@@ -195,7 +195,7 @@ class Rewriter:
         """Return the sort key of an expression: bins and ordered categories are not sorted as text."""
         if isinstance(node, Attr) and node in self.keys:
             attribute = self.required.domain.attributes[node.axis]
-            if (attribute.scale == "position" and attribute.ordered) or self._is_wide(node):
+            if (not attribute.has_distances and attribute.ordered) or self._is_wide(node):
                 key, place = self.key(node), self.required.column(node.axis, "place", Detail.BINS)
                 # A subtotal has a null key, and its rows have many places.
                 return raw_sql(f"CASE WHEN {sql_of(key)} IS NOT NULL THEN min({sql_of(place)}) END")

@@ -17,9 +17,8 @@ from dpcube.core.domain import Domain
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.research.accuracy import dpbench, held_out_tables
-from dpcube.research.kept_runs import seed_of
-from dpcube.research.simulated_tables import drawn_tables
-from dpcube.research.tables import PublicTable, bundled_cube, coded_questions, coded_tables
+from dpcube.research.processes import seed_of
+from dpcube.research.tables import PublicTable, bundled_cube, coded_questions, coded_tables, drawn_tables
 
 CASE_GROUPS = ("dense", "dpbench", "wide", "even", "drawn", "held-out")
 DENSE_SHAPES = ((10,), (64,), (256,), (8, 8), (16, 15), (32, 32), (64, 64), (6, 5, 4), (10, 10, 10), (5, 4, 3, 3))

@@ -21,7 +21,7 @@ from dpcube.research.accuracy.runs import (
 )
 from dpcube.research.ratios import ErrorRatio, MeanError, geometric_mean, mean_ratio
 
-MOST_OVER_CELLS = 1.10
+MAX_OVER_CELLS = 1.10
 SHOWN_ABOVE = 12
 WIDE_KINDS: tuple[ErrorKind, ...] = ("m1", "m2", "tv3", "ranges", "cells")
 LAPLACE = "Laplace"
@@ -40,7 +40,7 @@ def to_plain_cells(found: Sequence[Setting], algorithm: str) -> list[str]:
     """Return ratios to plain cells by kind: geometric means, the worst, how many are above 1.10 beyond chance."""
     lines = [f"{algorithm} to plain cells", ""]
     lines += [
-        f"| queries | settings | mean | worst | settings above {MOST_OVER_CELLS} | families above {MOST_OVER_CELLS} |",
+        f"| queries | settings | mean | worst | settings above {MAX_OVER_CELLS} | families above {MAX_OVER_CELLS} |",
         "|---|---|---|---|---|---|",
     ]
     above: list[str] = []
@@ -50,8 +50,8 @@ def to_plain_cells(found: Sequence[Setting], algorithm: str) -> list[str]:
             continue
         ratios = [one.ratio(algorithm, PLAIN_CELLS, kind) for one in chosen]
         worst, families = max(ratios, key=lambda ratio: ratio.value), _families(chosen, algorithm, kind)
-        high = sorted((one for one in ratios if one.is_above(MOST_OVER_CELLS)), key=lambda one: -one.value)
-        high_families = [one for one in families if one.is_above(MOST_OVER_CELLS)]
+        high = sorted((one for one in ratios if one.is_above(MAX_OVER_CELLS)), key=lambda one: -one.value)
+        high_families = [one for one in families if one.is_above(MAX_OVER_CELLS)]
         counts = f"{len(high)} of {len(ratios)} | {len(high_families)} of {len(families)}"
         lines.append(
             f"| {ERROR_WORDS[kind]} | {len(ratios)} | {mean_ratio('', ratios)} | {worst} ({worst.name}) | {counts} |"

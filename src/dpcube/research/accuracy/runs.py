@@ -20,8 +20,7 @@ from dpcube.models.metrics import absolute_errors
 from dpcube.queries import Workload
 from dpcube.research.accuracy.cases import AccuracyCase
 from dpcube.research.arrays import experiment
-from dpcube.research.kept_runs import code_digest, keep_lines, kept_lines, seed_of
-from dpcube.research.processes import in_processes
+from dpcube.research.processes import code_digest, in_processes, keep_lines, kept_lines, seed_of
 from dpcube.research.ratios import ErrorRatio, MeanError
 from dpcube.research.rivals.privtree import PrivTree
 from dpcube.strategies import Adaptive, FittedStrategy, Strategy, strategy_of

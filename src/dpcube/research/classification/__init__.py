@@ -9,7 +9,6 @@ measure    every method on a task, run by run, into a CSV that can be gone on wi
 __main__   `python -m dpcube.research.classification`, which makes what is recorded in docs/classification
 """
 
-from dpcube.research.classification.official import cube_by_rule, official_split, official_task
-from dpcube.research.classification.task import Score, Task, score
+from dpcube.research.classification.task import Score, Task, cube_by_rule, official_split, official_task, score
 
 __all__ = ["Score", "Task", "cube_by_rule", "official_split", "official_task", "score"]

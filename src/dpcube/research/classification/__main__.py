@@ -4,11 +4,9 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from dpcube.research.classification.beside import CLASSIFIER_RIVALS
-from dpcube.research.classification.measure import RUN_COLUMNS, classify_by, measure_runs
-from dpcube.research.classification.official import official_task
-from dpcube.research.classification.others import TARGETS, loaded, other_task
-from dpcube.research.classification.wide import wide_score
+from dpcube.research.classification.measure import RUN_COLUMNS, classify_by, measure_runs, wide_score
+from dpcube.research.classification.others import CLASSIFIER_RIVALS, TARGETS, loaded, other_task
+from dpcube.research.classification.task import official_task
 
 
 def measure_classifiers() -> None:

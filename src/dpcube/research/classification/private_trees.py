@@ -17,7 +17,7 @@ import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates import MOST_ROWS, BestSplit, Criterion
+from dpcube.core.candidates import MAX_COUNTED_ROWS, BestSplit, Criterion
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.learn.id3 import Node, reached
 
@@ -38,7 +38,7 @@ def interactive_id3(
     depth: int = 4,
     splits: Splits = "choice",
     criterion: Criterion = "max",
-    most_rows: int = MOST_ROWS,
+    most_rows: int = MAX_COUNTED_ROWS,
 ) -> Node:
     """Return the tree of Friedman and Schuster; `most_rows` is a public bound that information gain needs."""
     axes = tuple(axis for axis in range(len(counter.shape)) if axis != target)

@@ -21,8 +21,7 @@ from dpcube.queries import Workload
 from dpcube.release import Release
 from dpcube.research.arrays import experiment
 from dpcube.research.comparison.subjects import Subject, compared_questions
-from dpcube.research.kept_runs import code_digest, keep_lines, kept_lines, seed_of
-from dpcube.research.processes import TaskOutcome, in_limited_processes
+from dpcube.research.processes import TaskOutcome, code_digest, in_limited_processes, keep_lines, kept_lines, seed_of
 from dpcube.research.rivals import LISTED, Listed, OfStrategy, rival_of
 from dpcube.strategies import strategy_of
 from dpcube.strategies.external import in_one_line

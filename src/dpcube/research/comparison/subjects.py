@@ -23,9 +23,8 @@ from dpcube.core.sources.open import counts_from_array
 from dpcube.curator.publishing import count
 from dpcube.queries import Workload
 from dpcube.research.accuracy.cases import asked_ranges
-from dpcube.research.kept_runs import seed_of
-from dpcube.research.simulated_tables import shape_shares
-from dpcube.research.tables import demo_table
+from dpcube.research.processes import seed_of
+from dpcube.research.tables import demo_table, shape_shares
 
 QUESTION_KINDS = ("ranges", "prefixes", "1-way", "2-way", "3-way", "cells")
 
@@ -66,7 +65,7 @@ def _of_marginal(shape: tuple[int, ...], axes: tuple[int, ...], cells: Ints) -> 
 
 
 NOT_PRIVATE_WORDS = "NOT PRIVATE: made from the exact counts of public data; nothing was released and nothing charged"
-MOST_DRAWN = 10**12
+MAX_DRAWN = 10**12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,8 +158,8 @@ def made_up_subjects(laws: Iterable[str], sides: Iterable[tuple[int, ...]], *, s
 
 def at_scales(subjects: Iterable[Subject], scales: Sequence[int]) -> list[Subject]:
     """Return subjects with each of some numbers of rows drawn from them; unchanged if no number is given."""
-    if any(not 1 <= rows <= MOST_DRAWN for rows in scales):
-        msg = f"a number of rows to draw is from 1 to {MOST_DRAWN:,}, got {', '.join(map(str, scales))}"
+    if any(not 1 <= rows <= MAX_DRAWN for rows in scales):
+        msg = f"a number of rows to draw is from 1 to {MAX_DRAWN:,}, got {', '.join(map(str, scales))}"
         raise InputError(msg)
     found = []
     for subject in subjects:

@@ -2,15 +2,13 @@
 
     figure          a figure as numbers and verdicts
     theory          section 6.1, the simulation figures, from exact formulas
-    histograms      section 6.2, original and released histograms
     measured        measured curves: the table and its three grids, means with intervals, recorded CSV
-    variance        section 6.2, the weighted variance of boxes against threshold and budget
+    variance        section 6.2, the weighted variance of boxes against threshold and budget, and histograms
     query_error     section 6.3, the error of random queries against threshold and budget
     against_rivals  section 6.3, the same beside other systems, against epsilon and query size
     classifiers     section 6.4, accuracy of classifiers against epsilon
     blocking        section 6.4, blocking for record linkage, against epsilon and the number of attributes
-    draw            figures as SVG and PNG (needs matplotlib)
-    files           a directory of pictures, numbers and one page that explains them
+    draw            figures as SVG and PNG (needs matplotlib), and a directory of them with one page that explains them
 
 `GROUPS` lists the groups of figures, each with a description and the functions that make its figures.
 """
@@ -24,7 +22,6 @@ from dpcube.research.reproduce import (
     against_rivals,
     blocking,
     classifiers,
-    histograms,
     query_error,
     theory,
     variance,
@@ -58,7 +55,7 @@ _ABOUT_MEASURED = {
 
 GROUPS = {
     "theory": Group("section 6.1, the simulation figures, from exact formulas", theory.SIMULATIONS),
-    "histograms": Group("section 6.2, original and released histograms of the bundled table", histograms.HISTOGRAMS),
+    "histograms": Group("section 6.2, original and released histograms of the bundled table", variance.HISTOGRAMS),
     **{
         name: Group(about, MEASURED[name].on_every_grid(name), measured=True) for name, about in _ABOUT_MEASURED.items()
     },

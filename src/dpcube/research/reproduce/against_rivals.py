@@ -18,7 +18,7 @@ from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.models.metrics import absolute_errors
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
-from dpcube.research.kept_runs import seed_of
+from dpcube.research.processes import seed_of
 from dpcube.research.ratios import short_number
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Verdict
 from dpcube.research.reproduce.measured import (

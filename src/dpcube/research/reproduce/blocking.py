@@ -23,8 +23,8 @@ from dpcube.datasets import adult_domain
 from dpcube.link.blocking import plan_boxes
 from dpcube.link.linking import reduction_ratio
 from dpcube.research.arrays import experiment
-from dpcube.research.classification.official import official_split
-from dpcube.research.kept_runs import seed_of
+from dpcube.research.classification.task import official_split
+from dpcube.research.processes import seed_of
 from dpcube.research.reproduce.classifiers import whole_rows
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Spacing, Verdict
 from dpcube.research.reproduce.measured import (

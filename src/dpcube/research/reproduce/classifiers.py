@@ -21,8 +21,8 @@ from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain
 from dpcube.learn import Features, HistogramID3
 from dpcube.research.arrays import experiment
-from dpcube.research.classification.official import TARGET, official_split
 from dpcube.research.classification.private_trees import Splits, interactive_id3, random_trees, votes
+from dpcube.research.classification.task import TARGET, official_split
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Verdict
 from dpcube.research.reproduce.measured import (
     DRAWS,

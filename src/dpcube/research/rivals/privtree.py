@@ -21,7 +21,7 @@ from dpcube.research.rivals.rival import PURE, checked
 from dpcube.research.strategies.levels import BoxLevel, parted, root_level
 from dpcube.trees.halving import CutOrder
 
-MOST_AXES = 3
+MAX_AXES = 3
 """Axes cut at a time, in turn, where a cube has more: 2^axes boxes at once are too many."""
 
 
@@ -46,7 +46,7 @@ class PrivTree:
         return filled_boxes(boxes, noisy / boxes.sizes)
 
     def _leaves(self, exact: Floats, epsilon: float, rng: np.random.Generator) -> Boxes:
-        axes = 1 if self.one_axis else min(exact.ndim, MOST_AXES)
+        axes = 1 if self.one_axis else min(exact.ndim, MAX_AXES)
         order = WorkloadModel(exact.shape, ("ranges",) * exact.ndim).cut_order() if self.one_axis else None
         scale, bias = noise_and_bias(2**axes, epsilon)
         level, depth, kept = root_level(exact.shape), 0, []

@@ -16,7 +16,16 @@ from dpcube.core.boxes import Boxes
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.core.errors import InputError
 from dpcube.measurements import BoxCounts, Transcript
-from dpcube.research.strategies.levels import BoxLevel, parted, peak_bytes_of_tree, root_level, tree_of_levels
+from dpcube.research.strategies.levels import (
+    BoxLevel,
+    Grown,
+    level_units,
+    measured_tree,
+    parted,
+    peak_bytes_of_tree,
+    root_level,
+    tree_of_levels,
+)
 from dpcube.strategies.strategy import Parameter
 
 MAX_GRID_BOXES = 2.0**62
@@ -206,3 +215,23 @@ def _check(name: str, *, constant: float, share: Fraction, rows: int | None) -> 
     if rows is not None and not 0 <= rows < 2**63:
         msg = f"strategy {name}: rows must be None or a public number of rows, got {rows!r}"
         raise InputError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Count all rows with the whole budget. One box: its cells are charged once."""
+
+    name: str = "uniform"
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return nothing: there are no parameters."""
+        return {}
+
+    def peak_bytes(self, shape: tuple[int, ...]) -> int:
+        """Return the memory of exact counts and one box."""
+        return peak_bytes_of_tree(shape, 1)
+
+    def run(self, counter: NoisyCounter) -> Transcript:
+        """Count the whole cube with all units."""
+        grown: Grown = tree_of_levels(counter.shape, [root_level(counter.shape)])
+        return measured_tree(counter, grown, level_units(grown, [BUDGET_UNITS]))

@@ -16,8 +16,7 @@ and the names that end in `_paper`. Its condition `cell_usefulness_alpha` and li
 loose: the exact ones stand beside them.
 """
 
-from dpcube.noise.arguments import NoiseLaw
-from dpcube.noise.sums import dl_sum_mean_abs, dl_sum_mean_abs_shift, dl_sum_quantile
+from dpcube.noise.law import NoiseLaw, dl_sum_mean_abs, dl_sum_mean_abs_shift, dl_sum_quantile
 from dpcube.research.theory.budget_split import BudgetSplit, gls_best_split, ls_best_split, ls_variance_split
 from dpcube.research.theory.cells import (
     boolean_sup_cdf,
@@ -31,7 +30,6 @@ from dpcube.research.theory.cells import (
     sumlap_exact,
 )
 from dpcube.research.theory.error_law import error_quantile, error_sf, mean_abs, mean_abs_shift
-from dpcube.research.theory.laplace_sums import lap_sum_logpdf, lap_sum_mean_abs, lap_sum_mean_abs_shift, lap_sum_sf
 from dpcube.research.theory.least_squares import (
     V_GLS,
     V_LS,
@@ -51,7 +49,17 @@ from dpcube.research.theory.least_squares import (
     uniform_plus,
     uniform_plus_error,
 )
-from dpcube.research.theory.single import dl_sum_logpmf, dl_sum_sf, noise_mean_abs, noise_mean_abs_shift, noise_variance
+from dpcube.research.theory.single import (
+    dl_sum_logpmf,
+    dl_sum_sf,
+    lap_sum_logpdf,
+    lap_sum_mean_abs,
+    lap_sum_mean_abs_shift,
+    lap_sum_sf,
+    noise_mean_abs,
+    noise_mean_abs_shift,
+    noise_variance,
+)
 from dpcube.research.theory.uniform import (
     smoothness,
     uniform_bias_bound,

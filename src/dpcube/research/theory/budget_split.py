@@ -14,12 +14,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 
 from dpcube.core.arrays import Floats
-from dpcube.noise.arguments import NoiseLaw, is_discrete, plain, positive
-from dpcube.research.theory.arguments import box_and_query
+from dpcube.noise.law import NoiseLaw, is_discrete, plain, positive
 from dpcube.research.theory.cells import cells_error
 from dpcube.research.theory.error_law import log_trapezoid
 from dpcube.research.theory.least_squares import Terms, gls_error, ls_error, terms_of
-from dpcube.research.theory.single import noise_mean_abs
+from dpcube.research.theory.single import box_and_query, noise_mean_abs
 
 Error = Callable[[float], float]
 

@@ -13,12 +13,19 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import binom, nbinom
 
 from dpcube.core.arrays import Floats
-from dpcube.noise.arguments import NoiseLaw, each, fraction, is_discrete, plain, positive, whole_numbers
 from dpcube.noise.contour import SAME
-from dpcube.noise.law import discrete_sf
-from dpcube.noise.sums import dl_sum_mean_abs
-from dpcube.research.theory.laplace_sums import lap_sum_mean_abs, lap_sum_sf
-from dpcube.research.theory.single import dl_sum_sf
+from dpcube.noise.law import (
+    NoiseLaw,
+    discrete_sf,
+    dl_sum_mean_abs,
+    each,
+    fraction,
+    is_discrete,
+    plain,
+    positive,
+    whole_numbers,
+)
+from dpcube.research.theory.single import dl_sum_sf, lap_sum_mean_abs, lap_sum_sf
 
 SizesSf = Callable[[Floats, float, float], Floats]
 

@@ -26,12 +26,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpcube.core.arrays import Floats
 from dpcube.core.errors import InputError
-from dpcube.noise.arguments import NoiseLaw, is_discrete, numbers, plain, positive, whole_numbers
 from dpcube.noise.contour import log_tail, tail_point
-from dpcube.research.theory.arguments import not_negative
-from dpcube.research.theory.lattice_points import LARGEST_OF_MORE, LARGEST_OF_TWO, Lattice, LatticePoints
-from dpcube.research.theory.lattices import Law, OneLattice
+from dpcube.noise.law import NoiseLaw, is_discrete, numbers, plain, positive, whole_numbers
+from dpcube.research.theory.lattice_points import (
+    LARGEST_OF_MORE,
+    LARGEST_OF_TWO,
+    Lattice,
+    LatticePoints,
+    Law,
+    OneLattice,
+)
 from dpcube.research.theory.many_lattices import ManyLattices
+from dpcube.research.theory.single import not_negative
 
 _NODES = np.exp(np.arange(-37, 37 + 1 / 16, 1 / 8))
 _CHUNK = 1 << 10

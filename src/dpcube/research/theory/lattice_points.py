@@ -6,24 +6,113 @@ The sum is C + B + A: C on the lattice with most points, B on the next, A on all
 every place is a table, so the work is a sum over the points of A and B, 3 ns each. Of these only the likely ones are
 visited, those within exp(-35) of the likeliest: in d lattices of Laplace noises that is 1/(d-1)! of all, and leaves out
 a probability of about exp(-35) 35^(d-1)/(d-1)!, 4e-13 for three lattices and 4e-11 for five.
+
+Of noises of one weight the law is exact up to rounding. A query answered from noisy integers has an error of this kind:
+`weight * noise` lies on the multiples of its weight.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import factorial
+from typing import Protocol
 
 import numpy as np
 from scipy import fft
 
 from dpcube.core.arrays import Floats
 from dpcube.core.compiled import compiled
-from dpcube.noise.contour import SAME, lattice_scales
-from dpcube.research.theory.lattices import bracket, reach
+from dpcube.noise.contour import SAME, lattice_quantile, lattice_scales, log_tail
+
+_LEFT_OUT = 42.0  # exp(-42) < 1e-18
+_TILTS = np.linspace(0.05, 0.95, 19)[:, None]  # at which Chernoff's bound is tried, of the largest
+
+
+class Law(Protocol):
+    """The law of a symmetric sum X of noises."""
+
+    def exceeds(self, x: float) -> float:
+        """Return P(|X| > x)."""
+
+    def mean_abs(self, shift: float) -> float:
+        """Return E|shift + X|."""
+
+    def quantile(self, confidence: float) -> float:
+        """Return the smallest h with P(|X| <= h) at least `confidence`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneLattice:
+    """`weight` times a sum of discrete Laplace variables, by the integrals of `dpcube.noise.contour`."""
+
+    weight: float
+    alphas: Floats
+    multiplicities: Floats
+
+    def exceeds(self, x: float) -> float:
+        """Return P(|X| > x)."""
+        above = np.floor(np.asarray(x / self.weight + SAME)) + 0.5
+        log, _ = log_tail(above, lattice_scales(self.alphas), self.multiplicities, order=1, lattice=True)
+        return float(2 * np.exp(log))
+
+    def mean_abs(self, shift: float) -> float:
+        """Return E|shift + X|, which is linear in the shift between two points of the lattice."""
+        at = abs(shift) / self.weight
+        ends = np.floor(at) + np.array([0.0, 1.0])
+        log, _ = log_tail(ends, lattice_scales(self.alphas), self.multiplicities, order=2, lattice=True)
+        return float(self.weight * np.interp(at, ends, ends + 2 * np.exp(log)))
+
+    def quantile(self, confidence: float) -> float:
+        """Return the smallest h with P(|X| <= h) at least `confidence`."""
+        whole = lattice_quantile(np.asarray(confidence), lattice_scales(self.alphas), self.multiplicities)
+        return self.weight * float(whole)
+
+
+def bracket(law: Law, confidence: float, *, start: float, within: float) -> tuple[float, float]:
+    """Return l < h, at most `within` apart, with P(|X| > l) above 1 - confidence and P(|X| > h) not, or two zeros.
+
+    `start` is where h is first looked for.
+    The method of interpolation, truncation and projection (Oliveira and Takahashi 2020) on the logarithm of the tail:
+    a few evaluations where the tail is smooth, and never more than one above those of halving, which staircases need.
+    """
+
+    def excess(x: float) -> float:
+        return math.log(max(law.exceeds(x), 1e-300) / (1 - confidence))
+
+    low, above = 0.0, excess(0.0)
+    if above <= 0:
+        return 0.0, 0.0
+    high = start
+    while (below := excess(high)) > 0:
+        low, above, high = high, below, 1.5 * high
+    halvings = max(math.ceil(math.log2((high - low) / within)), 0)
+    while high - low > within:
+        middle, secant = (low + high) / 2, low + (high - low) * above / (above - below)
+        slack = within / 2 * 2.0 ** (halvings + 1) - (high - low) / 2
+        nudge = min(0.2 * (high - low) ** 2 / start, abs(middle - secant))
+        nearer = secant + math.copysign(nudge, middle - secant)
+        x = min(max(nearer, middle - slack), middle + slack)
+        if (tail := excess(x)) > 0:
+            low, above = x, tail
+        else:
+            high, below = x, tail
+        halvings -= 1
+    return low, high
+
+
+def reach(
+    alphas: Floats, multiplicities: Floats, weights: Floats | float = 1.0, *, left_out: float = _LEFT_OUT
+) -> float:
+    """Return R with P(X >= R) at most exp(-left_out), 1e-18, for the weighted sum X, by Chernoff's bound."""
+    tilt = _TILTS * (alphas / weights).min()
+    gone = np.log1p(-((lattice_scales(alphas) / lattice_scales(tilt * weights)) ** 2)) @ multiplicities
+    return float(((left_out - gone) / tilt[:, 0]).min())
+
 
 # Beyond these, `many_lattices` is faster: points of one of two lattices, of one of more, of all of them.
 LARGEST_OF_TWO, LARGEST_OF_MORE = 1 << 15, 1 << 12
-MOST_POINTS = 1 << 21
+MAX_POINTS = 1 << 21
 _UNLIKELY = np.exp(-35.0)
 _SORTED = 1 << 16
 
@@ -57,7 +146,7 @@ class LatticePoints:
         """Return the law of the sum of two lattices or more, or None if it has too many likely points."""
         first, second, *others = sorted(lattices, key=lambda lattice: -lattice.mass.size)
         sizes = [2.0 * lattice.mass.size for lattice in (second, *others)]
-        if np.prod(sizes) * (35 / 42) ** len(sizes) / factorial(len(sizes)) > MOST_POINTS:
+        if np.prod(sizes) * (35 / 42) ** len(sizes) / factorial(len(sizes)) > MAX_POINTS:
             return None  # a low estimate: these are the points of an octahedron, and laws are rounder
         points, masses, likeliest = np.zeros(1), np.ones(1), 1.0
         for lattice in others:
@@ -68,7 +157,7 @@ class LatticePoints:
             points, masses = np.add.outer(points, lattice.step * k)[kept], masses[kept]
         unlikely = _UNLIKELY * likeliest * second.mass[0]
         visited = 2 * np.searchsorted(-second.mass, -unlikely / masses).sum()
-        return None if visited > MOST_POINTS else cls(points, masses, second, first, unlikely)
+        return None if visited > MAX_POINTS else cls(points, masses, second, first, unlikely)
 
     @cached_property
     def _tails(self) -> Floats:

@@ -18,10 +18,9 @@ from numpy.typing import ArrayLike
 
 from dpcube.core.arrays import Floats
 from dpcube.core.errors import InputError
-from dpcube.noise.arguments import NoiseLaw, numbers, plain, positive, whole_numbers
-from dpcube.research.theory.arguments import box_and_query, not_negative
+from dpcube.noise.law import NoiseLaw, numbers, plain, positive, whole_numbers
 from dpcube.research.theory.error_law import mean_abs, mean_abs_shift
-from dpcube.research.theory.single import noise_variance
+from dpcube.research.theory.single import box_and_query, noise_variance, not_negative
 
 
 class Terms(NamedTuple):

@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Floats
 from dpcube.core.compiled import compiled
 from dpcube.noise.contour import lattice_scales
-from dpcube.research.theory.lattices import bracket, reach
+from dpcube.research.theory.lattice_points import bracket, reach
 
 ACCURACY, AGREEMENT = 3e-10, 3e-9
-FEWEST_NODES, MOST_NODES = 1 << 11, 1 << 21
+FEWEST_NODES, MAX_NODES = 1 << 11, 1 << 21
 BLUR = 3e-4
 _LAST = 8.6  # the normal blur has exp(-37) left of it at the last node
 _NEGLIGIBLE = 1e-16
@@ -85,7 +85,7 @@ class ManyLattices:
             if shift:
                 phi *= np.cos(shift * np.pi / self.half_period * (2 * np.arange(nodes) + 1))
             coarse, fine = self._mean_of(phi[: nodes // 2], atom), self._mean_of(phi, atom)
-            if abs(fine - coarse) <= AGREEMENT * fine or nodes >= MOST_NODES:
+            if abs(fine - coarse) <= AGREEMENT * fine or nodes >= MAX_NODES:
                 return fine
             nodes *= 2
 
@@ -101,7 +101,7 @@ class ManyLattices:
         """Return how many odd multiples of pi / L reach the T of this module's head."""
         wanted = ACCURACY * self.sigma * np.sqrt(np.pi / 2)  # the mean of a normal law is less, by 2/pi
         last = np.cbrt(self._wandering / (3 * wanted**2))
-        return int(np.clip(last * self.half_period / (2 * np.pi), FEWEST_NODES, MOST_NODES))
+        return int(np.clip(last * self.half_period / (2 * np.pi), FEWEST_NODES, MAX_NODES))
 
     def _mean_of(self, phi: Floats, atom: float) -> float:
         average, series, ones = _cut(phi)

@@ -13,10 +13,14 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from dpcube.core.arrays import Floats
-from dpcube.noise.arguments import NoiseLaw, each, fraction, numbers, plain, positive
-from dpcube.research.theory.arguments import box_and_query, not_negative
-from dpcube.research.theory.laplace_sums import lap_sum_mean_abs_shift
-from dpcube.research.theory.single import noise_mean_abs, noise_mean_abs_shift
+from dpcube.noise.law import NoiseLaw, each, fraction, numbers, plain, positive
+from dpcube.research.theory.single import (
+    box_and_query,
+    lap_sum_mean_abs_shift,
+    noise_mean_abs,
+    noise_mean_abs_shift,
+    not_negative,
+)
 
 
 def smoothness(x: ArrayLike) -> Floats:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcube.core.arrays import Floats
-from dpcube.noise.arguments import NoiseLaw, each, fraction, is_discrete, numbers, plain, positive
 from dpcube.noise.contour import SAME
-from dpcube.noise.law import discrete_sf
-from dpcube.research.theory.arguments import box_and_query, not_negative
+from dpcube.noise.law import NoiseLaw, discrete_sf, each, fraction, is_discrete, numbers, plain, positive
+from dpcube.research.theory.single import box_and_query, not_negative
 from dpcube.research.theory.uniform import uniform_bias_bound, uniform_bias_bound_paper
 
 

@@ -1,9 +1,9 @@
 """The explorer: a page that shows a release and answers questions about it by itself.
 
-`contents.py` packs what the page needs: facts of the attributes (`attributes.py`) and the arrays from which counts and
-their errors follow (`models.py`). `page/` is the page, plain modules of JavaScript; `inlined.py` makes one file of it.
+`contents.py` packs what the page needs: facts of the attributes and the arrays from which counts and their errors
+follow. `page/` is the page, plain modules of JavaScript; `inlined.py` makes one file of it, with the engine for SQL.
 `server.py` serves it on loopback with Python behind it, which answers what a page cannot hold (`asking.py`), runs SQL
-(`sql_process.py`) and draws synthetic rows. `engine_package.py` reads the engine that a file with SQL inside has.
+(`sql_process.py`) and draws synthetic rows.
 """
 
 from typing import TYPE_CHECKING

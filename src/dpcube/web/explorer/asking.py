@@ -19,11 +19,11 @@ from dpcube.models.protocol import DENSE_CELLS
 from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answers, deviations_for
 from dpcube.release.plots.axis import Axis
-from dpcube.web.explorer.attributes import drawn_axis
+from dpcube.web.explorer.contents import drawn_axis
 
 WEIGHTS_AT_ONCE = 2**22
 """Weights of drawn bins that are laid out at once."""
-MOST_ANSWERED_SQUARES = 20_000
+MAX_ANSWERED_SQUARES = 20_000
 """Squares of a map; `page/maps.js` marks as many."""
 SQUARES_AT_ONCE = 240
 """Squares whose intervals are worked out in one request: so that a page need not wait for what it no longer shows."""
@@ -70,7 +70,7 @@ class PageQuestions:
         """Return the answers of some drawn bins across a map, from the `first` on: of each, those up."""
         axes, first = self._map(request), request.get("first")
         if axes is None or type(first) is not int or not 0 <= first < len(self._drawn[axes[0]]):
-            msg = f"a map is of two attributes of at most {MOST_ANSWERED_SQUARES:,} squares; reload the page"
+            msg = f"a map is of two attributes of at most {MAX_ANSWERED_SQUARES:,} squares; reload the page"
             raise QueryError(msg)
         across, up = (self._drawn[axis] for axis in axes)
         columns = min(max(SQUARES_AT_ONCE // len(up), 1), len(across) - first)
@@ -107,7 +107,7 @@ class PageQuestions:
         if across == up:
             msg = "a map is of two attributes, got one twice"
             raise QueryError(msg)
-        return (across, up) if len(self._drawn[across]) * len(self._drawn[up]) <= MOST_ANSWERED_SQUARES else None
+        return (across, up) if len(self._drawn[across]) * len(self._drawn[up]) <= MAX_ANSWERED_SQUARES else None
 
     @property
     def _is_dense(self) -> bool:
@@ -178,7 +178,7 @@ def _chosen(attribute: Attribute, of: object) -> Chosen:
     if isinstance(of, list):
         return _runs(attribute, of), np.zeros(attribute.size, np.bool_)
     ends: list[Any] = [of.get("from"), of.get("to")] if isinstance(of, Mapping) else []
-    if attribute.scale == "position" or not ends or not all(_is_number(end) for end in ends):
+    if not attribute.has_distances or not ends or not all(_is_number(end) for end in ends):
         raise _refused(attribute)
     low, high = (float(end) for end in ends)
     whole = attribute.step == 0 or (low.is_integer() and high.is_integer())

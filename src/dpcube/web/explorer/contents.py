@@ -1,32 +1,125 @@
-"""What a page stores of a release: facts and arrays, packed into bytes that a few lines of JavaScript unpack.
+"""What the page stores of a release: facts of the attributes and arrays, which a few lines of JavaScript unpack.
 
-They are packed as estimates are (`models/arrays.py`) and compressed by zlib. Everything follows from the released
-file, so the page is no more private than the file.
+They are packed as estimates are (`models/protocol.py`) and compressed by zlib. Everything follows from the released
+file, so the page is no more private than the file. The arrays from which the offline page answers are the written form
+of an estimate: `page/estimates.js` does with each kind what the estimate does. Of an estimate of another kind the page
+stores the cells alone, and states that their errors are unknown.
 """
 
 import zlib
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats
-from dpcube.models.arrays import Arrays, arrays_to_bytes
-from dpcube.models.protocol import DENSE_CELLS
+from dpcube.core.domain import Attribute
+from dpcube.models import Estimate
+from dpcube.models.errors.biases import BIAS, MAX_NOISE, OUTLIER_BIAS, OUTLIERS
+from dpcube.models.errors.walks import COVERED
+from dpcube.models.protocol import DENSE_CELLS, Arrays, arrays_to_bytes
+from dpcube.noise.law import discrete_variance, dl_sum_quantile
 from dpcube.release import Release
 from dpcube.release.answer import deviations_for
 from dpcube.release.capabilities import OFFLINE_PAGE, refusal, require
 from dpcube.release.pasteable import KEYWORDS, file_word
-from dpcube.release.plots.axis import printable
+from dpcube.release.plots.axis import Axis, axis_of, printable
 from dpcube.release.plots.outlines import outlines
 from dpcube.release.plots.picture import stages_of
-from dpcube.web.explorer.attributes import attribute_facts, drawn_axis, edges_of
-from dpcube.web.explorer.engine_package import arrow_envelope
-from dpcube.web.explorer.models import page_model
+from dpcube.web.explorer.inlined import arrow_envelope
 
-MOST_OUTLINED = 45
+MAX_COLUMNS, MAX_LINES = 60, 200
+"""Bars of an attribute with an order and of one without; more have neighbours merged."""
+
+
+def drawn_axis(attribute: Attribute) -> Axis:
+    """Return the bins of an attribute as the page draws them."""
+    return axis_of(attribute, most=MAX_COLUMNS if attribute.ordered else MAX_LINES)
+
+
+def attribute_facts(attribute: Attribute) -> dict[str, object]:
+    """Return an attribute as plain values; its edges travel as an array.
+
+    >>> from dpcube.core.domain import Integer
+    >>> facts = attribute_facts(Integer("age", 0, 9, width=5, null="cell"))
+    >>> facts["bins"], facts["own"], facts["drawn"]["labels"]
+    (2, ['null'], ['0-4', '5-9', '(null)'])
+    """
+    axis = drawn_axis(attribute)
+    return {
+        "name": attribute.name,
+        "shown": axis.name,
+        "scale": attribute.scale,
+        "ordered": attribute.ordered,
+        "even": attribute.is_even,
+        "step": attribute.step,
+        "bins": attribute.bins,
+        "own": list(attribute.own_cells),
+        "texts": attribute.labels()[: attribute.bins] if not attribute.has_distances else None,
+        "labels": wide_labels(attribute),
+        "drawn": {
+            "labels": list(axis.labels),
+            "starts": axis.starts.tolist(),
+            "stops": axis.stops.tolist(),
+            "numbers": list(axis.numbers),
+        },
+    }
+
+
+def wide_labels(attribute: Attribute) -> list[str] | None:
+    """Return the names of bins that hold several values, by which SQL knows them; none where each holds one.
+
+    >>> from dpcube.core.domain import Integer
+    >>> wide_labels(Integer("age", 0, 9, width=5)), wide_labels(Integer("age", 0, 9))
+    (['0-4', '5-9'], None)
+    """
+    edges, step = edges_of(attribute), attribute.step
+    if not attribute.has_distances or (step > 0 and bool((np.diff(edges) == step).all())):
+        return None
+    return list(attribute.labels()[: attribute.bins])
+
+
+def edges_of(attribute: Attribute) -> Floats:
+    """Return the bins' edges in the attribute's coordinate."""
+    return np.asarray(attribute.bin_edges(), np.float64)
+
+
+PAGE_KINDS = ("tree", "balanced", "boxes")
+"""Kinds of written estimates from which the page answers with errors."""
+CONSTANTS = {"covered": COVERED, "bias": BIAS, "oddBias": OUTLIER_BIAS, "odd": OUTLIERS, "largestNoise": MAX_NOISE}
+
+
+class PageModel(NamedTuple):
+    """What a page answers from: a few numbers, and arrays by name."""
+
+    facts: dict[str, object]
+    arrays: Arrays
+
+
+def page_model(estimate: Estimate, *, confidence: float) -> PageModel:
+    """Return what answers of an estimate need."""
+    kind, facts, arrays = estimate.to_arrays()
+    if kind not in PAGE_KINDS:
+        return PageModel({"kind": "cells"}, {"cells": estimate.cells().reshape(-1)})
+    alpha = facts.get("alpha")
+    if alpha is not None:
+        counts = int(np.sum(arrays["end"] == np.arange(1, len(arrays["end"]) + 1))) if "end" in arrays else 0
+        arrays |= {"quantiles": _deviations_of_sums(alpha, counts or int(np.prod(estimate.shape)), confidence)}
+    return PageModel({**CONSTANTS, **facts, "kind": kind}, arrays)
+
+
+def _deviations_of_sums(alpha: float, counts: int, confidence: float) -> Floats:
+    """Return how many standard errors a sum of n noises is off at most, for each n: `Answers.half_width` has it so."""
+    numbers = np.arange(1, counts + 1)
+    quantiles = np.asarray(dl_sum_quantile(confidence, numbers, alpha=alpha)).reshape(-1)
+    deviations = np.sqrt(numbers * discrete_variance(np.float64(alpha)))
+    return np.asarray(quantiles / deviations, np.float64)
+
+
+MAX_OUTLINED = 45
 """Pairs of attributes for which outlines of boxes travel."""
 
 
@@ -140,7 +233,7 @@ def _outlined(release: Release) -> tuple[list[object], Arrays]:
     axes = [drawn_axis(attribute) for attribute in release.domain.attributes]
     drawn: list[object] = []
     lines: list[Floats] = [np.zeros(0)]
-    for one, other in list(combinations(range(len(axes)), 2))[:MOST_OUTLINED]:
+    for one, other in list(combinations(range(len(axes)), 2))[:MAX_OUTLINED]:
         found = outlines(boxes.tree, (one, axes[one]), (other, axes[other]))
         drawn.append({"axes": [one, other], "lines": [len(of) for of in found.lines], "boxes": found.boxes})
         lines += [of.reshape(-1) for of in found.lines]

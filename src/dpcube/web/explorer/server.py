@@ -19,7 +19,7 @@ from dpcube.web.explorer.inlined import explorer_page, page_policy
 from dpcube.web.explorer.sql_process import SqlProcess, SqlSettings
 from dpcube.web.loopback import Download, LoopbackServer, Site
 
-MOST_SYNTHETIC = 1_000_000
+MAX_SYNTHETIC = 1_000_000
 """Synthetic rows that a page is given; the command writes any number."""
 IN_MEMORY = 2**24
 
@@ -69,8 +69,8 @@ class ExplorerServer(LoopbackServer):
         from dpcube.release.export import spreadsheet_batches
 
         rows, seed = (request.get(name) for name in ("rows", "seed"))
-        if type(rows) is not int or not 0 <= rows <= MOST_SYNTHETIC:
-            msg = f"the number of rows must be from 0 to {MOST_SYNTHETIC:,} here; dpcube synth writes any number"
+        if type(rows) is not int or not 0 <= rows <= MAX_SYNTHETIC:
+            msg = f"the number of rows must be from 0 to {MAX_SYNTHETIC:,} here; dpcube synth writes any number"
             raise QueryError(msg)
         if seed is not None and type(seed) is not int:
             msg = "a seed is a whole number of at least 0, or nothing"

@@ -21,11 +21,11 @@ from dpcube.core.errors import DpcubeError, InputError, QueryError, RefusedError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_RESULT_ROWS = 10_000
-MOST_RESULT_BYTES = 4 * 2**20
-MOST_STATEMENT_MEMORY = 2 * 2**30
+MAX_RESULT_ROWS = 10_000
+MAX_RESULT_BYTES = 4 * 2**20
+MAX_STATEMENT_MEMORY = 2 * 2**30
 """Memory that a statement may take beyond what the release itself does."""
-MOST_WAITING = 8
+MAX_WAITING = 8
 """Statements that wait for the one that runs."""
 LONGEST_CELL = 1000
 LARGEST_EXACT = 2**53
@@ -41,7 +41,7 @@ class SqlSettings:
     estimate: str
     confidence: float
     seconds: float
-    memory: int = MOST_STATEMENT_MEMORY
+    memory: int = MAX_STATEMENT_MEMORY
 
 
 class SqlProcess:
@@ -49,7 +49,7 @@ class SqlProcess:
 
     def __init__(self, settings: SqlSettings) -> None:
         self._settings = settings
-        self._turn, self._places = threading.Lock(), threading.BoundedSemaphore(1 + MOST_WAITING)
+        self._turn, self._places = threading.Lock(), threading.BoundedSemaphore(1 + MAX_WAITING)
         self._change = threading.Lock()  # whoever starts or ends the process holds it
         self._process: Any = None
         self._pipe: Connection | None = None
@@ -58,7 +58,7 @@ class SqlProcess:
     def run(self, query: str, *, error: bool) -> bytes:
         """Return the result of a statement, as JSON: its columns, its first rows, and how many there are."""
         if not self._places.acquire(blocking=False):
-            msg = f"{1 + MOST_WAITING} statements are waiting already; stop one, or wait"
+            msg = f"{1 + MAX_WAITING} statements are waiting already; stop one, or wait"
             raise RefusedError(msg)
         try:
             with self._turn:
@@ -204,10 +204,10 @@ def result_facts(table: "pa.Table") -> dict[str, Any]:
     ]
     rows: list[list[object]] = []
     size = 0
-    for batch in table.slice(0, MOST_RESULT_ROWS).to_batches(max_chunksize=100):
+    for batch in table.slice(0, MAX_RESULT_ROWS).to_batches(max_chunksize=100):
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             size += len(json.dumps(plain := [_plain_value(value) for value in row]))
-            if size > MOST_RESULT_BYTES:
+            if size > MAX_RESULT_BYTES:
                 return {"columns": columns, "rows": rows, "total": table.num_rows}
             rows.append(plain)
     return {"columns": columns, "rows": rows, "total": table.num_rows}

@@ -7,13 +7,22 @@ The threats are other pages in the same browser, and other programs on the same 
   origin alone.
 * Host must name this server, against DNS rebinding. Origin must be this page's own in every call, and Sec-Fetch-Site,
   if the browser sends it, must be same-origin.
+
+*Opening a browser.* Every user of the machine can read a browser's command line while it runs. So the browser gets the
+name of a file that only this user may read, in a directory that only this user may enter, and the file redirects to the
+address.
 """
 
 import hmac
+import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from html import escape
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 KEY_HEADER = "X-Dpcube-Key"
 OWN_SITES = (None, "none", "same-origin")
@@ -77,3 +86,34 @@ class AccessControl:
 
 def _same(given: str, kept: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), kept.encode())
+
+
+LEADING_PAGE = """\
+<!doctype html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={address}">
+<title>dpcube</title>
+<a href="{address}">open the page</a>
+"""
+
+
+@contextmanager
+def leading_page(address: str) -> Iterator[Path]:
+    """Yield the path of a page that redirects to an address, and delete it at the end."""
+    with TemporaryDirectory(prefix="dpcube-") as folder:  # 0700
+        page = Path(folder, "open.html")
+        descriptor = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(LEADING_PAGE.format(address=escape(address)))
+        yield page
+
+
+@contextmanager
+def opened_in_browser(address: str) -> Iterator[None]:
+    """Open a browser at an address, while it is being served."""
+    import webbrowser
+
+    with leading_page(address) as page:
+        webbrowser.open(page.as_uri())
+        yield

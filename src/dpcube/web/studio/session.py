@@ -9,9 +9,10 @@ comes back with epsilon typed again.
 import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from dpcube.plan import plan
 from dpcube.plan.predict import rounded_rows
 from dpcube.release.pasteable import file_word, shell_word
 from dpcube.strategies import Adaptive
+from dpcube.web.loopback import LoopbackServer, Site
 from dpcube.web.studio.form import declared_domain, drafted, whole, word
 
 Request = Mapping[str, Any]
@@ -282,3 +284,30 @@ def _summary(prepared: Prepared, place: Path, left: Fraction, amount: Fraction) 
         "left_after": str(left - amount),
         "output": str(prepared.output),
     }
+
+
+PARTS = {
+    "/": ("index.html", "text/html"),
+    "/studio.js": ("studio.js", "text/javascript"),
+    "/studio.css": ("studio.css", "text/css"),
+}
+ACTIONS = ("table", "look", "size", "plan", "check", "save", "prepare", "release")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class StudioServer(LoopbackServer):
+    """The server of one session, on a port of 127.0.0.1; 0 is any free port."""
+
+    def __init__(self, session: StudioSession, port: int = 0) -> None:
+        self.session = session
+        parts = {path: (_part(name), kind) for path, (name, kind) in PARTS.items()}
+        actions = {name: getattr(session, name) for name in ACTIONS}
+        super().__init__(Site("dpcube studio", POLICY, parts, actions), port)
+
+
+def _part(name: str) -> Callable[[str], bytes]:
+    content = files("dpcube.web.studio").joinpath("page", name).read_bytes()
+    return lambda key: content.replace(b"{{key}}", key.encode())

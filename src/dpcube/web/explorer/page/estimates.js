@@ -139,7 +139,7 @@ function tablesVariance(precisions, shape, axes, asked) {
   return variance;
 }
 
-/** Return the estimate by totals of boxes and details of cells: `models/boxes/estimate.py`. */
+/** Return the estimate by totals of boxes and details of cells: `models/boxes.py`. */
 function boxesEstimate(shape, arrays) {
   const { end, lower, upper, below, detail, deviation, ratio, quantiles } = arrays;
   const cellVariance = arrays.cellVariance[0];

@@ -6,7 +6,7 @@ import { heatMap, scaleStrip } from "./heatmap.js";
 import { saveButtons } from "./saving.js";
 import { cellsOf } from "./cards.js";
 
-export const MOST_MARKED = 20000;
+export const MAX_MARKED = 20000;
 
 /** Make the map of two attributes, and beside it the noisy counts it was estimated from. */
 export function mapsOf(page) {
@@ -92,7 +92,7 @@ export function showMaps(page, question, weights) {
     noisy.lay();
   }
   showScale(page, picture.top);
-  if (picture.values.length > MOST_MARKED) return [];
+  if (picture.values.length > MAX_MARKED) return [];
   const jobs = Array.from(
     picture.values,
     (value, place) => () => estimate.tell(place, answerOfSquare(page, question, place, value)),

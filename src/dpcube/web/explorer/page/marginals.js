@@ -11,7 +11,7 @@ function tableOver(cells, shape, weights, kept) {
   return table.values;
 }
 
-const MOST_KEPT = 24;
+const MAX_KEPT = 24;
 
 /** Return a cube's tables: `everyMarginal(weights)`, one for each axis, and `over(weights, axes)`.
 
@@ -53,7 +53,7 @@ function withoutAxes(whole, gone, weights, kept) {
       return;
     }
     table = takenOut(table, axis, weights[axis]);
-    if (kept.size >= MOST_KEPT) kept.clear();
+    if (kept.size >= MAX_KEPT) kept.clear();
     kept.set(key, { table, weights: gone.slice(0, k + 1).map((one) => weights[one]) });
   });
   return table;

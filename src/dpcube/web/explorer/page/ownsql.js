@@ -4,7 +4,7 @@ import { startEngine } from "./engine.js";
 import { dayText } from "./questions.js";
 import { readStatement, written } from "./statement.js";
 
-const MOST_ROWS = 10000;
+const MAX_COUNTED_ROWS = 10000;
 let started = null;
 
 /** Return the result of a statement as the server gives it: columns, rows, and how many there are. */
@@ -17,7 +17,7 @@ export async function runHere(cube, text, withErrors) {
   const engine = await started;
   const columns = await engine.query(await prepared(engine, cube, asked));
   const total = columns[0]?.length ?? 0;
-  const rows = Array.from({ length: Math.min(total, MOST_ROWS) }, (_, row) => lineOf(cube, asked, columns, row, withErrors));
+  const rows = Array.from({ length: Math.min(total, MAX_COUNTED_ROWS) }, (_, row) => lineOf(cube, asked, columns, row, withErrors));
   return { columns: namesOf(asked, cube, withErrors), rows, total };
 }
 

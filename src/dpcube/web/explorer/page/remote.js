@@ -5,7 +5,7 @@
 import { asked } from "./source.js";
 import { byId } from "./drawing.js";
 import { showHeadline } from "./headline.js";
-import { MOST_MARKED, nameMap, showToldMap, showToldNoisy } from "./maps.js";
+import { MAX_MARKED, nameMap, showToldMap, showToldNoisy } from "./maps.js";
 import { askedOf } from "./state.js";
 
 /** Return a function that has everything shown of a question, in words, and then calls `told`. */
@@ -70,7 +70,7 @@ async function askedMap(page, question, of, isLate) {
   const { across, up } = page.view;
   const [columns, lines] = [across, up].map((axis) => page.cube.facts.attributes[axis]?.drawn.labels.length);
   const answers = [];
-  const tooMany = page.maps.length > 0 && columns * lines > MOST_MARKED;
+  const tooMany = page.maps.length > 0 && columns * lines > MAX_MARKED;
   if (tooMany) byId("map-said").textContent = "This map has too many squares; choose attributes with fewer bins.";
   for (let first = 0; page.maps.length > 0 && !tooMany && first < columns; ) {
     if (isLate()) return false;

@@ -5,7 +5,7 @@
 import { byId, cutShort, drawn, hatch, made, rows, setAll } from "./drawing.js";
 import { saveButtons } from "./saving.js";
 
-const [MOST_BARS, MOST_LINES] = [60, 500];
+const [MAX_BARS, MAX_LINES] = [60, 500];
 const [LINE, WIDEST, NUMBERS] = [24, 640, 90];
 const OF_ERRORS = /_(stderr|nonuniformity|low|high)$/;
 
@@ -37,11 +37,11 @@ export function resultOf(name, { columns, rows: lines, total }) {
 
 function tableOf(columns, lines) {
   const head = columns.map(({ name, number }) => made("th", { scope: "col", className: number ? "number" : "" }, name));
-  const body = lines.slice(0, MOST_LINES).map((line) =>
+  const body = lines.slice(0, MAX_LINES).map((line) =>
     made("tr", {}, ...line.map((cell, at) => made("td", { className: columns[at].number ? "number" : "" }, cellText(cell)))),
   );
   const table = made("table", { className: "result" }, made("thead", {}, made("tr", {}, ...head)), made("tbody", {}, ...body));
-  const more = lines.length > MOST_LINES ? [made("p", { className: "small" }, `The first ${MOST_LINES} are shown; all are in the CSV.`)] : [];
+  const more = lines.length > MAX_LINES ? [made("p", { className: "small" }, `The first ${MAX_LINES} are shown; all are in the CSV.`)] : [];
   return made("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Result" }, table, ...more);
 }
 
@@ -54,7 +54,7 @@ function cellText(cell) {
 function barsOf(columns, lines, labels, measure) {
   const at = (suffix) => columns.findIndex(({ name }) => name === columns[measure].name + suffix);
   const [low, high] = [at("_low"), at("_high")];
-  const taken = lines.slice(0, MOST_BARS).filter((line) => typeof line[measure] === "number");
+  const taken = lines.slice(0, MAX_BARS).filter((line) => typeof line[measure] === "number");
   const width = Math.max(Math.min(byId("sql").clientWidth - 40, WIDEST), 240);
   const names = 0.32 * width;
   const svg = drawn("svg", { class: "bars result", role: "img", "aria-label": `Bars of ${columns[measure].name}; the table has the numbers` });
@@ -78,7 +78,7 @@ function barsOf(columns, lines, labels, measure) {
   });
   const height = Math.max(taken.length, 1) * LINE + 4;
   setAll(svg, { width, height, viewBox: `0 0 ${width} ${height}` });
-  const more = lines.length > MOST_BARS ? [made("p", { className: "small" }, `Bars of the first ${MOST_BARS} rows.`)] : [];
+  const more = lines.length > MAX_BARS ? [made("p", { className: "small" }, `Bars of the first ${MAX_BARS} rows.`)] : [];
   return made("div", { className: "drawing" }, svg, ...more);
 }
 

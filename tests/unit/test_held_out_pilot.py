@@ -13,7 +13,6 @@ from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
 from dpcube.measurements import Marginal, Transcript
 from dpcube.models import available, estimate
-from dpcube.models.arrays import READERS
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.cuboids import CuboidsEstimate
 from dpcube.models.cuboids.departures import Departure, departure_from
@@ -116,7 +115,6 @@ def test_intervals_hold_where_one_pair_was_counted(epsilon: str, depends: float)
 def test_what_is_stored_answers_alike() -> None:
     found = model(released(rows_of(0.3), Fraction(1), 4))
     again = stored_cuboids(found.to_arrays())
-    assert "cuboids" in READERS
     asked = random_ranges(SHAPE, 50, seed=3)
     for one, other in zip(found.errors(asked)[:2], again.errors(asked)[:2], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)

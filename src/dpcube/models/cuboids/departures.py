@@ -76,9 +76,8 @@ def departure_from(held: list[tuple[CountedTable, Floats]], total: float) -> Dep
     for table, expected in held:
         apart, noise, cells = table.counts - expected, table.variances, np.broadcast_to(table.cells, expected.shape)
         of_cells.append(_Squares.of_sums(apart, expected, noise, cells, total))
-        of_halves.append(
-            _Squares.of_sums(*(_halves(part, expected) for part in (apart, expected, noise, cells)), total=total)
-        )
+        apart, own, noise, cells = (_halves(part, expected) for part in (apart, expected, noise, cells))
+        of_halves.append(_Squares.of_sums(apart, own, noise, cells, total))
     return Departure(
         _slope(of_cells, [one.room for one in of_cells]),
         _slope(of_halves, [one.room**2 / total for one in of_halves]),

@@ -58,17 +58,17 @@ from dpcube.models.requirements import (
     Need,
     Part,
     boxes_of,
-    cells_of,
     counted_slabs,
     counts_leaves_only,
+    counts_of_cells,
     has_posterior,
     leaves_nothing_unused,
     leaves_what_chose_boxes,
-    measured_boxes,
     states_everything,
     states_of_consistent,
     states_of_tree,
     states_of_uniform,
+    strategy_boxes,
 )
 from dpcube.trees.straight_cuts import straight_cuts
 
@@ -98,7 +98,7 @@ def cells(transcript: Transcript) -> Estimate:
 
     With a count of the whole besides, or of each period of releases put together, it is least squares of both.
     """
-    measured, slabs = cells_of(transcript), counted_slabs(transcript)
+    measured, slabs = counts_of_cells(transcript), counted_slabs(transcript)
     if slabs is not None:
         return _reconciled("cells", transcript, _weighted_gain, slabs)
     return BoxEstimate(
@@ -115,7 +115,7 @@ def uniform(transcript: Transcript) -> Estimate:
 
     A count of the whole moves the boxes to itself, and makes the noise smaller than is stated, by up to that of sums.
     """
-    boxes = measured_boxes(transcript)
+    boxes = strategy_boxes(transcript)
     totals, variance = _leaf_counts(boxes, transcript)
     units = np.unique(boxes.units).tolist()
     alike = len(units) == 1 and np.array_equal(np.sort(boxes.node), boxes.tree.leaves)
@@ -214,13 +214,13 @@ def cuboids(transcript: Transcript) -> Estimate:
 def least_squares(transcript: Transcript) -> Estimate:
     """Reconcile cells and boxes by the paper's unweighted least squares (H+)."""
     # note P7; note P11: the stated variance takes the boxes as given
-    boxes = measured_boxes(transcript)
+    boxes = strategy_boxes(transcript)
     return _reconciled("least_squares", transcript, lambda n, _v1, _v2: 1 / (n + 1), boxes)
 
 
 def weighted_least_squares(transcript: Transcript) -> Estimate:
     """Reconcile cells and boxes by least squares, each count weighted by its precision."""
-    return _reconciled("weighted_least_squares", transcript, _weighted_gain, measured_boxes(transcript))
+    return _reconciled("weighted_least_squares", transcript, _weighted_gain, strategy_boxes(transcript))
 
 
 def _weighted_gain(n: Floats, v1: float, v2: Floats) -> Floats:
@@ -235,7 +235,7 @@ def _reconciled(
     The noise of a query with s cells in a box is s kappa N2 + (1 - s kappa) sum_in N1 - s kappa sum_out N1, whose
     variance is v1 s + s^2 (kappa^2 (v2 + n v1) - 2 kappa v1).
     """
-    noisy = cells_of(transcript).counts
+    noisy = counts_of_cells(transcript).counts
     totals, v2 = _leaf_counts(boxes, transcript)
     leaves = boxes.tree.leaf_boxes
     n, v1 = leaves.sizes.astype(np.float64), transcript.cell_variance
@@ -253,7 +253,7 @@ def _reconciled(
 def _evenly_spread(
     name: str, transcript: Transcript, totals: Floats, variance: Floats, *, alpha: float | None = None
 ) -> Estimate:
-    boxes = measured_boxes(transcript)
+    boxes = strategy_boxes(transcript)
     part = BoxPart(boxes.tree, totals, variance / boxes.tree.leaf_boxes.sizes.astype(np.float64) ** 2)
     within = None
     if transcript.cells is not None:

@@ -42,7 +42,7 @@ def counted_slabs(transcript: Transcript) -> BoxCounts | None:
     return BoxCounts(tree, tree.leaves, counts, np.full(counts.size, first.units))
 
 
-def cells_of(transcript: Transcript) -> Marginal:
+def counts_of_cells(transcript: Transcript) -> Marginal:
     """Return the counts of all cells."""
     assert transcript.cells is not None  # as declared
     return transcript.cells
@@ -55,7 +55,7 @@ def boxes_of(transcript: Transcript) -> BoxCounts:
     return boxes
 
 
-def measured_boxes(transcript: Transcript) -> BoxCounts:
+def strategy_boxes(transcript: Transcript) -> BoxCounts:
     """Return the boxes that the strategy counted."""
     boxes = transcript.boxes
     assert boxes is not None  # as declared
@@ -72,7 +72,7 @@ def counts_every_leaf(transcript: Transcript) -> bool:
 
 def counts_leaves_only(transcript: Transcript) -> bool:
     """Return whether the leaves of the tree were counted and nothing else."""
-    boxes = measured_boxes(transcript)
+    boxes = strategy_boxes(transcript)
     return bool(boxes.tree.is_leaf[boxes.node].all())
 
 

@@ -40,7 +40,7 @@ class LinearCombination(NamedTuple):
 CONSTANT_ONE = LinearCombination(constant=1.0)
 
 
-class Ratio(NamedTuple):
+class AggregateRatio(NamedTuple):
     """A column that is `scale` times one combination over another plus `offset`; the denominator may be 1."""
 
     numerator: LinearCombination
@@ -48,7 +48,7 @@ class Ratio(NamedTuple):
     scale: float = 1.0
     offset: float = 0.0
 
-    def times(self, factor: float) -> "Ratio":
+    def times(self, factor: float) -> "AggregateRatio":
         """Return the column times a number."""
         return self._replace(scale=self.scale * factor, offset=self.offset * factor)
 
@@ -59,7 +59,7 @@ class Ratio(NamedTuple):
         return terms[0][1] if len(terms) == 1 and not constant and self.denominator == CONSTANT_ONE else None
 
 
-def as_ratio(node: exp.Expression, fold: Fold) -> Ratio | None:
+def as_ratio(node: exp.Expression, fold: Fold) -> AggregateRatio | None:
     """Return a column as a ratio of aggregates, None if its errors cannot be stated; `fold` evaluates constants."""
     node = bare(node)
     if isinstance(node, exp.Round | exp.Cast):
@@ -76,11 +76,11 @@ def as_ratio(node: exp.Expression, fold: Fold) -> Ratio | None:
     return None if aggregate_call(node) is None else _of_aggregate(node)
 
 
-def _of_aggregate(node: exp.Expression, scale: float = 1.0) -> Ratio:
-    return Ratio(LinearCombination(((1.0, node),)), scale=scale)
+def _of_aggregate(node: exp.Expression, scale: float = 1.0) -> AggregateRatio:
+    return AggregateRatio(LinearCombination(((1.0, node),)), scale=scale)
 
 
-def _of_operands(node: exp.Binary, fold: Fold) -> Ratio | None:
+def _of_operands(node: exp.Binary, fold: Fold) -> AggregateRatio | None:
     left, right = bare(node.this), bare(node.expression)
     if isinstance(node, exp.Div) and not is_constant(right):
         return _share(left, right, fold) or _quotient(left, right, fold)
@@ -108,7 +108,7 @@ def _number(node: exp.Expression, fold: Fold) -> float | None:
         return None
 
 
-def _share(over: exp.Expression, under: exp.Expression, fold: Fold) -> Ratio | None:
+def _share(over: exp.Expression, under: exp.Expression, fold: Fold) -> AggregateRatio | None:
     """Return a share of rows as an average of ones and zeros."""
     part, whole = as_ratio(over, fold), aggregate_call(under)
     if (
@@ -134,17 +134,17 @@ def _share(over: exp.Expression, under: exp.Expression, fold: Fold) -> Ratio | N
     return _of_aggregate(exp.Avg(this=ones), part.scale)
 
 
-def _sum(left: exp.Expression, right: exp.Expression, fold: Fold, *, sign: float) -> Ratio | None:
+def _sum(left: exp.Expression, right: exp.Expression, fold: Fold, *, sign: float) -> AggregateRatio | None:
     first, second = _linear(left, fold), _linear(right, fold)
-    return None if first is None or second is None else Ratio(first.plus(second.times(sign)))
+    return None if first is None or second is None else AggregateRatio(first.plus(second.times(sign)))
 
 
-def _quotient(over: exp.Expression, under: exp.Expression, fold: Fold) -> Ratio | None:
+def _quotient(over: exp.Expression, under: exp.Expression, fold: Fold) -> AggregateRatio | None:
     """Return one combination over another; `nullif(x, 0)` in the denominator is x, and null where that is 0."""
     if isinstance(under, exp.Nullif) and is_constant(under.expression) and _number(under.expression, fold) == 0:
         under = bare(under.this)
     above, below = _linear(over, fold), _linear(under, fold)
-    return None if above is None or below is None else Ratio(above, below)
+    return None if above is None or below is None else AggregateRatio(above, below)
 
 
 def _linear(node: exp.Expression, fold: Fold) -> LinearCombination | None:

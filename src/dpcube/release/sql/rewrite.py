@@ -21,7 +21,7 @@ from dpcube.release.sql.aggregates import (
     bare_argument,
 )
 from dpcube.release.sql.axes import AxisUse, Detail
-from dpcube.release.sql.error_terms import LinearCombination, Ratio, as_ratio
+from dpcube.release.sql.error_terms import AggregateRatio, LinearCombination, as_ratio
 from dpcube.release.sql.from_clause import SelectSource, column_name
 from dpcube.release.sql.parse import Attr, attrs, bare, shown, sql_of
 from dpcube.release.sql.predicates import Requirements, is_linear, monotone_parts
@@ -83,7 +83,7 @@ class Rewriter:
             made, self.required, names, self.numbers, self.constant_in_bins, _with_coefficients(error_columns)
         )
 
-    def _error_column(self, ratio: Ratio) -> ErrorColumn:
+    def _error_column(self, ratio: AggregateRatio) -> ErrorColumn:
         """Return a column with errors, its aggregates as SQL."""
 
         def aggregate(node: exp.Expression) -> Aggregate:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from dpcube.research.arrays import experiment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from dpcube.link.blocking import BlockFile, BlockPlan, candidate_pairs, plan_box
 from dpcube.link.limits import MAX_PLANNED_BLOCKS
 from dpcube.link.linking import LinkCost, compared_pairs, link_quality, reduction_ratio
 from dpcube.link.rules import MatchingRules
+from dpcube.research.tables import experiment
 from dpcube.testing import SeededNoise
 
 PEOPLE = Domain(Integer("year", 1920, 1999), Category("state", list("abcd"), null="cell"))

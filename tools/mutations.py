@@ -66,7 +66,7 @@ SQL = [
 ]
 SQL_WORDS = re.compile(r"\b(SELECT|CASE|WHEN|CAST|WHERE|BETWEEN|PRAGMA|BEGIN|least|greatest|floor|CHECK|SET)\b|[<>]=")
 UNREAD = {"__repr__", "__str__", "__all__"}
-TYPE = re.compile(r"[A-Z]([A-Z]?[a-z]+)*")  # what is called so is an alias of a type, or a variable for one
+TYPE = re.compile(r"_?[A-Z]([A-Z]?[a-z]+)*")  # what is called so is an alias of a type, or a variable for one
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
-from shutil import copytree
+from shutil import copy, copytree
 from tempfile import TemporaryDirectory
 
 import click
@@ -169,9 +169,10 @@ def walked(page: Path, *, run: Run = in_processes, folder: Path) -> tuple[str, W
 
 
 def prepare(folder: Path, *, run: Run = in_processes) -> None:
-    """Make the files of the curator's tutorial, and the release that the demonstration makes."""
+    """Make the files of the curator's tutorial, beside the release in `notebooks/`."""
     walked(ROOT / "docs" / "tutorials" / "curator.md", run=run, folder=folder)
-    run(["dpcube", "demo", "-o", "."], folder)
+    (folder / "notebooks").mkdir()
+    copy(ROOT / "notebooks" / "adult.dpcube", folder / "notebooks")
 
 
 def main() -> None:

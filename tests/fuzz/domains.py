@@ -71,7 +71,9 @@ def attributes(draw: st.DrawFn) -> dict[str, Toml]:
 def texts(draw: st.DrawFn) -> str:
     """Draw the text of a domain file."""
     header = st.dictionaries(
-        st.sampled_from(["format", "drafted_from_data", "signed_public_by", "multiline", "delimiter", "encoding"]),
+        st.sampled_from(
+            ["format", "drafted_from_data", "signed_public_by", "multiline", "delimiter", "encoding", "learnt"]
+        ),
         VALUES,
         max_size=1,
     )

@@ -18,7 +18,15 @@ from dpcube import theory
 from dpcube.core.errors import InputError
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.research.reproduce import Figure, Maps, figure_groups, make_figures, recorded_figures
-from dpcube.research.reproduce.draw import draw_figure, figure_digest, keep_apart, reproduction_page
+from dpcube.research.reproduce.draw import (
+    MOST_CURVES,
+    REFERENCES,
+    draw_figure,
+    figure_digest,
+    keep_apart,
+    reproduction_page,
+    uncrowded,
+)
 from dpcube.research.reproduce.theory import even_error_given_eta
 from dpcube.research.reproduce.variance import SHARE, mean_errors
 from dpcube.strategies import TwoPhase
@@ -218,3 +226,25 @@ def test_the_verdicts_on_the_histograms_are_about_them() -> None:
         assert f"{pair[1]:.0f}" in text
     assert errors["uniform"][0] < errors["cells"][0] / 5  # 74 x 99 cells: phase I is noise, boxes are not
     assert "Not on this grid." in text
+
+
+def test_letters_have_the_size_that_their_places_are_made_for() -> None:
+    """Outlines of letters are scaled by 1/64: cut to two decimals, they stood apart."""
+    svg = draw_figure(made()["inconsistency"])["svg"].decode()
+    outlines = set(re.findall(r'" transform="scale\(([^)]+)\)"/>', svg))
+    assert outlines == {"0.015625"}
+    sizes = {float(size) for size in re.findall(r"scale\((0\.\d+) -0\.\d+\)", svg)}
+    assert sizes == {0.08, 0.09, 0.095}
+
+
+def test_a_crowded_panel_is_drawn_in_parts_that_hold_every_curve_once() -> None:
+    figures = {figure.name: figure for figure in recorded_figures(DOCS / "reproduction")}
+    for panel in (panel for figure in figures.values() for panel in figure.panels):
+        parts = uncrowded(panel)
+        assert all(len(part.curves) <= MOST_CURVES for part in parts)
+        others = [curve.name for part in parts for curve in part.curves if curve.role not in REFERENCES]
+        assert sorted(others) == sorted(curve.name for curve in panel.curves if curve.role not in REFERENCES)
+        shown = [[curve.name for curve in part.curves if curve.role in REFERENCES] for part in parts]
+        assert all(names == shown[0] for names in shown)
+    assert len(uncrowded(figures["comparison-fine"].panel("c"))) == 2
+    assert len(uncrowded(figures["variance-fine"].panels[0])) == 1

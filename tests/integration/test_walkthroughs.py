@@ -1,5 +1,7 @@
 """Tutorials and guides are walked through: every block runs, and commands print what the pages print, but for noise."""
 
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -8,14 +10,19 @@ import walkthrough
 
 import forked
 from dpcube import Domain
+from nightly import at_night
 
 DOCS = walkthrough.ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
-GUIDES = sorted(
-    page
-    for page in (DOCS / "guides").glob("*.md")
-    if page.stem not in ("olap", "synthetic-rows", "sql", "strategies")  # which test_docs and test_strategies_doc run
-)
+ELSEWHERE = ("olap", "synthetic-rows", "strategies", "learnt-domains")
+"""Guides that test_docs and test_strategies_doc run, and one of which the options are checked below."""
+LONG = ("plots", "wide-tables")
+"""Guides whose commands take long; their kinds of commands are run by test_plot_cli and test_examples, too."""
+GUIDES = [
+    at_night(page) if page.stem in LONG else page
+    for page in sorted((DOCS / "guides").glob("*.md"))
+    if page.stem not in ELSEWHERE
+]
 
 
 def run(words: list[str], folder: Path) -> tuple[int, str]:
@@ -55,6 +62,15 @@ def test_guides_print_what_they_say(page: Path, prepared: Path, tmp_path: Path) 
 def test_the_domain_file_of_the_reference_is_one(tmp_path: Path) -> None:
     walkthrough.walked(DOCS / "reference" / "domain-file.md", run=run, folder=tmp_path)
     assert Domain.load(tmp_path / "domain.toml").names == ("age", "sex", "admitted")
+
+
+def test_the_commands_of_learnt_domains_have_the_options_they_are_given() -> None:
+    """They would learn `visits.csv` twice; tests/unit/test_learnt_domain.py runs what they do."""
+    page = (DOCS / "guides" / "learnt-domains.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\$ (dpcube .*)$", page, flags=re.MULTILINE)
+    assert len(lines) >= 3
+    for line in lines:
+        walkthrough.check_options(shlex.split(line))
 
 
 def test_what_is_printed_is_compared_but_for_numbers() -> None:

@@ -14,15 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from auditor import INFINITE, Said, draws, loss
-from checks import Values
+from checks import ALARM, Values
+from scipy import stats
 
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.gate import Gate
 from dpcube.core.noise import Noise
 from dpcube.core.sources import open_rows
 from dpcube.core.text_code import TextCode
-from dpcube.curator import learnt_columns
+from dpcube.curator import bounds, learnt_columns
 from dpcube.curator.learnt_columns import counted_column, learn_column
+from dpcube.testing import SeededNoise
 
 SHARE = Fraction(2, 3)
 NUMBERS = [3.0, 3.5, -70.0, 8.0, None, 1e300, float("inf")]
@@ -59,8 +61,9 @@ def losses(run: Callable[[Any, Noise], Said], values: Any) -> list[Fraction]:
     """Return the losses of tables with one row more, both ways, on noise with which they are largest."""
     found = []
     for more in (values[0], values[2], None):
-        tables: list[Any] = [values, [*values, more]]
-        found += [loss(run, tables[at], tables[1 - at], draw) for at in (0, 1) for draw in draws()[:3]]
+        one: Any = values
+        other: Any = [*values, more]
+        found += [loss(run, a, b, draw) for a, b in ((one, other), (other, one)) for draw in draws()[:3]]
     return found
 
 
@@ -102,3 +105,29 @@ def test_sabotage_costs_more(twin: Callable[[Any, Noise], Said], values: list[An
     assert worst > SHARE
     if twin in (rows_said, type_said):
         assert worst == INFINITE
+
+
+# Bounds far too wide, by a cell that noise alone took to its threshold.
+
+RUNS = 300
+
+
+def far_too_wide(false_cells: float) -> float:
+    """Return the p-value of how often bounds are a hundred times too wide, if m is false_cells."""
+    values = tuple(float(x) for x in np.random.default_rng(2).normal(8, 9, 4000))
+    column, wide = _counted(values), 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds, "FALSE_CELLS", false_cells)
+        for seed in range(RUNS):
+            made = learn_column(column, SHARE, TextCode(), noise=SeededNoise(seed)).attribute
+            wide += made is not None and bool(np.ptp(made.bin_edges()) > 100 * np.ptp(values))
+    # A run has at most m / 2 false cells in expectation.
+    return float(stats.binom.sf(wide - 1, RUNS, 0.01 / 2))
+
+
+def test_bounds_are_seldom_far_too_wide() -> None:
+    assert far_too_wide(bounds.FALSE_CELLS) > ALARM
+
+
+def test_lower_thresholds_are_noticed() -> None:
+    assert far_too_wide(40 * bounds.FALSE_CELLS) < ALARM

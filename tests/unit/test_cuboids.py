@@ -27,7 +27,7 @@ from dpcube.queries.random_ranges import random_ranges
 from dpcube.release.answer import Answers
 from dpcube.strategies import Cuboids, releasing_strategy, strategy_of
 from dpcube.strategies.coarsening import coarsened_cells
-from dpcube.strategies.cuboids import rounds_for, units_of_ones
+from dpcube.strategies.cuboid_budget import GAIN, PAIRS_POWER, WORTH, rounds_for, share_of_ones, units_of_ones
 from dpcube.testing import SeededNoise, SilentNoise
 from forge import EIGHTH, Change, file_of, forged, halves, make_cuboids, make_release_of
 
@@ -119,13 +119,33 @@ def test_cells_that_the_model_leaves_empty_are_not_known_to_be_empty() -> None:
     assert 0.2 * of_cell < hidden.stderr < of_cell
 
 
-def test_units_go_by_the_square_root_of_cells_and_none_is_too_few_to_draw() -> None:
-    per = Fraction(1, BUDGET_UNITS)
-    few, many = units_of_ones((4, 100), per)
-    assert many / few == pytest.approx(5, rel=1e-3)
+def test_units_go_by_the_fourth_root_of_cells_and_none_is_too_few_to_draw() -> None:
+    per, share = Fraction(1, BUDGET_UNITS), Fraction(2, 5)
+    few, many = units_of_ones((4, 64), per, share)
+    assert many / few == pytest.approx(2, rel=1e-3)
     assert few + many <= 2 * BUDGET_UNITS / 5
     smallest = MIN_EPSILON / BUDGET_UNITS
-    assert min(units_of_ones((2,) + (2**20,) * 63, smallest)) * smallest >= MIN_SHARE
+    assert min(units_of_ones((2,) + (2**20,) * 63, smallest, share)) * smallest >= MIN_SHARE
+
+
+def test_one_way_marginals_get_the_more_the_less_can_be_told_of_pairs() -> None:
+    shape = (9,) * 24
+    shares = [share_of_ones(rows_times_epsilon, shape) for rows_times_epsilon in (-50.0, 1e2, 6e3, 2e4, 6e4, 1e12)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == Fraction(17, 20) > shares[3] > shares[-1] == Fraction(9, 20)
+    # Twice the attributes, or four times the cells, with twice the rows: the same noise in a pair.
+    assert share_of_ones(2e4, shape) == share_of_ones(4e4, (9,) * 48) == share_of_ones(4e4, (36,) * 24)
+    assert share_of_ones(1e4, (1, 1)) == share_of_ones(1e4, (1,) * 2)
+
+
+def test_the_rule_of_shares_is_least_in_its_own_sum_of_errors() -> None:
+    """With one-way marginals' noise u / s and a gain of v log(1 + (1 - s) y): the share has the least sum."""
+    shape, signal = (9,) * 24, 2e4
+    noise = 24 * 9**0.5 / signal
+    y = GAIN / noise
+    tried = np.linspace(0.3, 0.99, 691)
+    sums = noise / tried - noise / WORTH * y * np.log(1 + (1 - tried) * y)
+    assert float(share_of_ones(signal, shape)) == pytest.approx(tried[np.argmin(sums)], abs=0.002)
 
 
 @pytest.mark.slow
@@ -150,7 +170,7 @@ def test_larger_tables_get_more_units(release: Release) -> None:
     tables = measured(release.transcript)[:-1]  # the last has what is left
     largest, least = (pick(tables, key=lambda one: one.counts.size) for pick in (max, min))
     assert largest.units > least.units
-    roots = largest.counts.size**0.5 / least.counts.size**0.5
+    roots = (largest.counts.size / least.counts.size) ** PAIRS_POWER
     assert largest.units / least.units == pytest.approx(roots, rel=0.3)
 
 
@@ -340,18 +360,18 @@ def test_groups_are_numbered_and_hold_enough(sides: int, *, ordered: bool) -> No
 
 def test_rounds_follow_what_can_be_told() -> None:
     large = (60,) * 14
-    few, some, many = (rounds_for(rows_times_epsilon, large) for rows_times_epsilon in (0.0, 5e4, 1e9))
+    few, some, many = (rounds_for(signal, large) for signal in (0.0, 3e4, 6e8))
     assert (1, 1) <= few < some < many <= (91, 91)
-    assert few == (7, 7)
-    assert rounds_for(1e9, (60, 60)) == (1, 1)
+    assert few == (1, 1)
+    assert rounds_for(6e8, (60, 60)) == (1, 1)
 
 
 def test_all_pairs_are_counted_where_they_are_small() -> None:
-    assert rounds_for(5e4, (9, 16, 7, 15, 6, 5, 2, 2)) == (11, 28)
-    assert rounds_for(1e12, (2,) * 64) == (128, 128)  # twice as many as attributes, as of large tables
-    assert rounds_for(1e12, (2,) * 30) == (60, 100)
-    # 81 tables with noise of 1 / (10,000 * 0.54 / 81) in each of four cells move 3% of the rows.
-    assert rounds_for(1e4, (2,) * 30) == (28, 81)
+    assert rounds_for(3e4, (9, 16, 7, 15, 6, 5, 2, 2)) == (11, 28)
+    assert rounds_for(6e11, (2,) * 64) == (128, 128)  # twice as many as attributes, as of large tables
+    assert rounds_for(6e11, (2,) * 30) == (60, 100)
+    # 81 tables with noise of 1 / (6,000 * 0.9 / 81) in each of four cells move 3% of the rows.
+    assert rounds_for(6e3, (2,) * 30) == (28, 81)
     assert rounds_for(0.0, (1, 1)) == rounds_for(0.0, (5,)) == (1, 1)
 
 
@@ -373,16 +393,18 @@ def test_many_tables_are_counted_only_where_the_first_tell_something(*, depends:
     rows = random.integers(0, 3, (20_000, 15))
     if depends:
         rows[:, 1:] = np.where(random.random((20_000, 14)) < 0.5, rows[:, :1], rows[:, 1:])
-    few, most = rounds_for(20_000, (3,) * 15)
-    assert (few, most) == (17, 72)
-    assert len(tables_of(rows, 3)) == (most if depends else few)
+    left = 1 - share_of_ones(20_000, (3,) * 15)
+    few, most = rounds_for(20_000 * float(left), (3,) * 15)
+    assert few < 20 < 60 < most
+    assert len(tables_of(rows, 3)) == pytest.approx(most if depends else few, abs=1)  # its total is a noisy one
 
 
 def test_what_tables_that_no_model_could_hold_leave_goes_to_the_last() -> None:
     random = np.random.default_rng(4)
     hidden = random.integers(0, 4, (60_000, 1))
     rows = np.where(random.random((60_000, 11)) < 0.5, hidden, random.integers(0, 4, (60_000, 11)))
-    assert len(tables_of(rows, 4)) < rounds_for(60_000, (4,) * 11)[1] == 55
+    left = 1 - share_of_ones(60_000, (4,) * 11)
+    assert len(tables_of(rows, 4)) < rounds_for(60_000 * float(left), (4,) * 11)[1] == 55
 
 
 # Files.

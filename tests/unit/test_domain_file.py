@@ -372,3 +372,15 @@ def test_places_that_cannot_be_written(tmp_path: Path, where: str) -> None:
         EVERYTHING.save(tmp_path / where)
     assert sorted(os.listdir(tmp_path)) == ["directory", "file"]  # noqa: PTH208 (names, not paths)
     assert list((tmp_path / "directory").iterdir()) == []
+
+
+@pytest.mark.parametrize("learnt", ["3", "[]", "{a = 1}", '{a = "xyz"}', '{a = ["' + 64 * "a" + '"]}'])
+def test_a_stamp_that_is_none_is_refused(learnt: str) -> None:
+    with pytest.raises(DomainError, match="learnt must be a table"):
+        Domain.loads(f"learnt = {learnt}\n{AGE}")
+
+
+def test_a_stamp_is_read_back() -> None:
+    stamped = Domain.loads(f'learnt = {{age = "{64 * "a"}"}}\n{AGE}')
+    assert stamped.learnt == (("age", 64 * "a"),)
+    assert Domain.loads(stamped.dumps()) == stamped

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcube import Category, Domain, Integer
+from dpcube.core import exact
 from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import BestSplit, MedianCuts, TableDistances
 from dpcube.core.counter import BUDGET_UNITS
@@ -105,6 +106,12 @@ def test_tables_that_are_kept_make_room(monkeypatch: pytest.MonkeyPatch) -> None
         assert hidden.marginal((1,)).reveal().tolist() == [0, 9]
         assert hidden.marginal((0, 1)).reveal().tolist() == [[0, 4], [0, 0], [0, 5]]
     assert sum(table.size for table in hidden._kept().values()) <= 6
+
+
+def test_kept_tables_and_blocks_take_as_much_memory_as_is_said() -> None:
+    """128 MiB of tables, and half a megabyte a column: more could fail after the charge."""
+    assert 8 * exact.MAX_CACHED_CELLS == 128 * 2**20
+    assert 8 * exact.BLOCK_ROWS == 2**19
 
 
 def test_tables_that_fill_the_room_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,10 @@
 """Blocks: no matching pair of values falls outside the candidates; the number of boxes weighs what padding costs."""
 
 from datetime import date
+from fractions import Fraction
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +15,14 @@ from hypothesis import strategies as st
 from dpcube.core.boxes import Partitioning
 from dpcube.core.domain import Category, Date, Domain, Float, Integer
 from dpcube.core.errors import InputError
+from dpcube.core.padding import padding_shift
 from dpcube.curator.publishing import count
-from dpcube.link.blocking import BlockPlan, candidate_pairs, plan_boxes
+from dpcube.link.blocking import BlockFile, BlockPlan, candidate_pairs, plan_boxes
 from dpcube.link.limits import MAX_PLANNED_BLOCKS
 from dpcube.link.linking import LinkCost, compared_pairs, link_quality, reduction_ratio
+from dpcube.link.rules import MatchingRules
+from dpcube.research.tables import experiment
+from dpcube.testing import SeededNoise
 
 PEOPLE = Domain(Integer("year", 1920, 1999), Category("state", list("abcd"), null="cell"))
 
@@ -170,3 +177,22 @@ def test_quality_and_cost() -> None:
     assert (cost.seconds_without, cost.bytes_without) == (100, 300)
     assert cost.as_dict()["extrapolated_seconds_without_blocking"] == 100
     assert LinkCost(0, 10, 0, 1).seconds_without == 0
+
+
+def test_a_plan_is_made_for_the_rows_and_rounds_asked_for_and_comes_back_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def kept(*given: Any, **named: Any) -> BlockPlan:
+        asked.update(named)
+        return plan_boxes(*given, **named)
+
+    monkeypatch.setattr("dpcube.link.blocking.plan_boxes", kept)
+    release = experiment(np.full((4, 3), 50), epsilon="1", noise=SeededNoise(1))
+    rules = MatchingRules.loads('threshold = 1\n[[compare]]\ncolumn = "name"\nkind = "exact"\n')
+    blocks = BlockFile.planned(release, rules, epsilon="3", delta="1e-5", max_rows=2, other_rows=77, rounds=5)
+    assert (asked["other_rows"], asked["rounds"], len(asked["reach"])) == (77, 5, 2)
+    assert asked["shift"] == padding_shift(Fraction(3), Fraction(1, 10**5), sensitivity=2)
+    blocks.save(tmp_path / "blocks.json")
+    assert BlockFile.load(tmp_path / "blocks.json").dumps() == blocks.dumps()

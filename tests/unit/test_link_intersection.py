@@ -4,7 +4,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -187,3 +187,28 @@ def test_no_engine_in_common_is_said(key: Credentials, monkeypatch: pytest.Monke
         ends[1].flush()
         with pytest.raises(LinkageError, match="no engine in common; this side has one"):
             secure_matches(ends[0], PROGRAM, [], [])
+
+
+def test_features_out_of_bounds_are_refused_before_the_peer_hears_of_them() -> None:
+    nobody: Any = object()  # whose channel has nothing to send with
+    with pytest.raises(InputError, match="columns of the program"):
+        secure_matches(nobody, PROGRAM, [np.zeros((2, PROGRAM.width + 1), np.int64)], [])
+
+
+def test_blocks_of_other_sizes_than_the_peer_has_published_are_refused(
+    key: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "usable_engines", lambda *_: {OPENMINED: socket})
+    blocks = [np.zeros((2, PROGRAM.width), np.int64)]
+    with session(key) as ends:
+
+        def refuses() -> None:
+            with pytest.raises(LinkageError, match="other sizes than it has published"):
+                secure_matches(ends[0], PROGRAM, blocks, [(0, 0)], peer_sizes=[3])
+            ends[0].close(reason=True)
+
+        def is_left() -> None:
+            with suppress(LinkageError):
+                secure_matches(ends[1], PROGRAM, blocks, [(0, 0)])
+
+        assert both(refuses, is_left) == [None, None]

@@ -170,3 +170,15 @@ def test_sizes_of_tiles_are_few_whatever_the_sizes_of_blocks() -> None:
     assert shapes == {32, 64, 128, 256}
     assert tiles(0, 256, 32) == []
     assert tiles(257, 256, 32) == [(0, 256, 256), (256, 257, 32)]
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 7])
+def test_each_column_that_must_be_equal_has_two_conditions(columns: int) -> None:
+    assert terms._conditions(Comparison("exact", columns, 1)) == (0, 2 * columns)
+
+
+def test_a_field_holds_three_times_what_texts_can_have_in_common() -> None:
+    """With its sign: the sums of two sides and what they have in common stay apart."""
+    for columns in range(1, 600):
+        bits, _ = text_shape(Comparison("text", columns, 1, dice=(13, 20)))
+        assert 2 ** (bits - 2) <= 3 * (columns + 1) < 2 ** (bits - 1)

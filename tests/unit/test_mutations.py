@@ -73,3 +73,8 @@ def test_the_interval_of_a_score_is_exact(killed: int, tried: int) -> None:
     low, high = interval(killed, tried)
     assert low == 0 if killed == 0 else binom.sf(killed - 1, tried, low) == pytest.approx(1 / 40)
     assert high == 1 if killed == tried else binom.cdf(killed, tried, high) == pytest.approx(1 / 40)
+
+
+def test_an_alias_of_a_type_is_no_fault() -> None:
+    source = "Place = tuple[int, ...]\n_Axes = tuple[int, ...]\n_MOST = 3\n"
+    assert {mutant.line for mutant in mutants_of("m", source)} == {3}

@@ -163,6 +163,24 @@ def test_a_withdrawal_that_cannot_be_recorded_is_not_claimed(
     assert Ledger(place).statement().spent == 1
 
 
+def test_a_fault_that_is_not_ours_is_never_quoted(place: Path, events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its words may be those of an engine that quotes a row; ours alone are safe to print."""
+
+    def fail(*_: Any, **__: Any) -> int:
+        msg = "7654321 rows of ward zebra"
+        raise MemoryError(msg)
+
+    def full(ledger: Ledger, charge: int) -> None:
+        msg = "the disk is full"
+        raise LedgerError(msg)
+
+    monkeypatch.setattr("dpcube.curator.publishing.draw_total", fail)
+    monkeypatch.setattr(Ledger, "withdraw", full)
+    with pytest.raises(MemoryError):
+        release(FULL, place)
+    assert Ledger(place).statement().spent == 1
+
+
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), SHARE, Fraction(1, 3), Fraction(5)])
 def test_the_error_is_the_least_that_noise_stays_within(epsilon: Fraction) -> None:
     """By adding up the law, P(z) = (1 - q)/(1 + q) q^|z|."""

@@ -82,3 +82,26 @@ def test_a_zone_that_cannot_be() -> None:
     table = pa.table({"t": pa.array([0], pa.timestamp("us", "UTC"))})
     with pytest.raises(SourceError, match="there is no time zone 'Europe/Atlantis' on this machine"):
         open_rows(table).count_cells(unknown)
+
+
+def seconds(moment: datetime) -> int:
+    return int(moment.replace(tzinfo=UTC).timestamp())
+
+
+def test_offsets_reach_two_days_beyond_the_range_and_change_at_the_second() -> None:
+    found = offsets_of("Europe/Berlin", date(2026, 3, 1), date(2026, 4, 1))
+    ends = seconds(datetime(2026, 2, 27)), seconds(datetime(2026, 3, 29, 1)), seconds(datetime(2026, 4, 3))
+    assert found == (ends, (3600, 7200))
+
+
+def test_offsets_are_found_as_far_as_dates_go() -> None:
+    late = offsets_of("Asia/Tokyo", date(9999, 12, 1), date.max)
+    assert late == ((seconds(datetime(9999, 11, 29)), seconds(datetime(9999, 12, 30))), (9 * 3600,))
+    early = offsets_of("UTC", date.min, date(1, 1, 31))
+    assert early == ((seconds(datetime(1, 1, 3)), seconds(datetime(1, 2, 2))), (0,))
+
+
+@pytest.mark.parametrize("zone", ["Europe", "Europe/Nowhere", "../etc/passwd", "/etc/passwd", ""])
+def test_what_is_no_zone_is_refused_in_our_words(zone: str) -> None:
+    with pytest.raises(SourceError, match="there is no time zone"):
+        offsets_of(zone, date(2026, 3, 1), date(2026, 4, 1))

@@ -33,13 +33,13 @@ def drawn_cells(source: WordSource, bits: int, threshold: int, epsilon: Fraction
     number = inverted(source, lambda k, precision: binomial_bounds(bits, threshold, epsilon, k, precision), 1 << bits)
     cells: dict[int, None] = {}
     while len(cells) < number:
-        cells[uniform(source, bits)] = None
+        cells[uniform_number(source, bits)] = None
     return list(cells)
 
 
 def inverted(source: WordSource, cdf: Cdf, most: int) -> int:
     """Return the least k with U < F(k) for a fresh uniform U; F(most) is 1."""
-    words, drawn, k = 1, uniform(source, _WORD), 0
+    words, drawn, k = 1, uniform_number(source, _WORD), 0
     while k < most:
         low, high = cdf(k, _WORD * words)
         if drawn + 1 <= low:
@@ -47,11 +47,11 @@ def inverted(source: WordSource, cdf: Cdf, most: int) -> int:
         if drawn >= high:
             k += 1
         else:  # the words read so far do not decide
-            words, drawn = words + 1, drawn << _WORD | uniform(source, _WORD)
+            words, drawn = words + 1, drawn << _WORD | uniform_number(source, _WORD)
     return k
 
 
-def uniform(source: WordSource, bits: int) -> int:
+def uniform_number(source: WordSource, bits: int) -> int:
     """Return a uniform whole number of so many bits."""
     words = np.empty(-(-bits // _WORD), np.uint32)
     source.fill(words)

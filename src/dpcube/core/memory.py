@@ -60,10 +60,10 @@ def in_words(count: int) -> str:
     """Return a number of bytes as `3.2 GB`."""
     amount = float(count)
     for unit in ("bytes", "kB", "MB", "GB"):
-        if amount < 1000:
+        if amount < 999.5:  # from here on, three digits would be written as 1e+03
             return f"{amount:.3g} {unit}"
         amount /= 1000
-    return f"{amount:,.3g} TB" if amount < 1000 else f"{amount:,.0f} TB"
+    return f"{amount:,.3g} TB" if amount < 999.5 else f"{amount:,.0f} TB"
 
 
 def _meminfo(root: Path) -> Iterator[int]:

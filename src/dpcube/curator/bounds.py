@@ -15,13 +15,13 @@ import numpy as np
 from dpcube.core.arrays import Ints
 from dpcube.core.domain import Attribute, Date, Float, Integer
 from dpcube.core.domain.calendar import Every
-from dpcube.curator.column_readings import Grid, Reading
+from dpcube.curator.column_readings import ColumnReading, Grid, round_numbers
 from dpcube.curator.draft import WANTED_BINS, round_width
 
 FALSE_CELLS = 0.01
 """The m of thresholds."""
-ENDS = 2
-"""Scales of noise that the fine counts must add up to, from an end, before the bounds begin."""
+END_SCALES = 2
+"""Scales of noise, beside its growing deviation, that fine counts from an end add up to where the bounds begin."""
 TWO_DECADES = 100
 SKEWED = 5
 """How many times the median the upper bound is of a column that gets bins of equal ratios."""
@@ -47,9 +47,9 @@ def found_span(grid: Grid, coarse: Ints, fine: Ints, epsilons: tuple[Fraction, F
     found = np.flatnonzero(coarse[: len(least)] >= least)
     if not found.size:
         return None
-    enough = ENDS / float(epsilons[1])
+    scale = 1 / float(epsilons[1])
     lowest, highest = (np.flatnonzero(grid.coarse == cell) for cell in (found[0], found[-1]))
-    first, last = _end(fine, lowest, enough), _end(fine, highest[::-1], enough)
+    first, last = _end(fine, lowest, scale), _end(fine, highest[::-1], scale)
     if first > last:  # within one coarse cell the two ends may cross
         first, last = int(lowest[0]), int(highest[-1])
     until = np.cumsum(fine[first : last + 1])
@@ -58,13 +58,17 @@ def found_span(grid: Grid, coarse: Ints, fine: Ints, epsilons: tuple[Fraction, F
     return Span(first, last, median, float(min(starts[starts > 0], default=grid.edges[last + 1])))
 
 
-def _end(fine: Ints, cells: Ints, enough: float) -> int:
-    """Return the first of the cells by which the noisy counts add up to enough, or else the first of all."""
+def _end(fine: Ints, cells: Ints, scale: float) -> int:
+    """Return the first of the cells by which the noisy counts add up to more than noise, or else the first of all.
+
+    The noise of n cells together has a standard deviation of sqrt(2 n) scales at most.
+    """
+    enough = (END_SCALES + 1.2 * np.sqrt(2 * np.arange(1, len(cells) + 1))) * scale
     return int(cells[int(np.argmax(np.cumsum(fine[cells]) > enough))])
 
 
 def number_attribute(
-    name: str, grid: Grid, span: Span, reading: Reading, *, whole: bool, own: dict[str, Any]
+    name: str, grid: Grid, span: Span, reading: ColumnReading, *, whole: bool, own: dict[str, Any]
 ) -> Attribute:
     """Return an attribute of numbers: in equal widths, or in equal ratios if they are skewed over two decades."""
     low, high = float(grid.edges[span.first]), float(grid.edges[span.last + 1])
@@ -76,8 +80,8 @@ def number_attribute(
         options.pop("nan", None)
     top = float(grid.edges[min(span.median + 1, len(grid.edges) - 1)])
     if low >= 0 and high >= TWO_DECADES * span.least and high >= SKEWED * max(top, 0.0):
-        edges = grid.edges[(grid.edges >= max(low, span.least)) & (grid.edges <= high)].tolist()
-        edges = ([low] if low < edges[0] else []) + edges
+        between = [edge for edge in round_numbers() if max(low, span.least) < edge < high]
+        edges = sorted({low, max(low, span.least), *between, high})
         return kind(name, edges=_whole_edges(edges) if whole else tuple(edges), **options)
     if whole:
         first, end = math.ceil(low), max(math.ceil(high), math.ceil(low) + 1)
@@ -96,7 +100,7 @@ def _whole_edges(edges: list[float]) -> tuple[int, ...]:
     return (*whole, *([] if len(whole) > 1 else [whole[0] + 1]))
 
 
-def date_attribute(name: str, grid: Grid, span: Span, reading: Reading, *, own: dict[str, Any]) -> Attribute:
+def date_attribute(name: str, grid: Grid, span: Span, reading: ColumnReading, *, own: dict[str, Any]) -> Attribute:
     """Return an attribute of dates, by day up to a quarter, by month up to twenty years, and by year beyond."""
     start = date.fromordinal(int(grid.edges[span.first]))
     end = date.fromordinal(int(grid.edges[span.last + 1])) - timedelta(1)

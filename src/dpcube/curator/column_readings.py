@@ -21,6 +21,7 @@ from dpcube.core.domain.scale import EPOCH
 
 ROUND = ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 DECADES = range(-6, 16)
+YEARS = range(1900, 2101, 10)
 FIRST_DAY, LAST_DAY = date(1600, 1, 1), date(2399, 12, 31)
 DATE_FORMATS = ("", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 NUMBER_MARKS: tuple[dict[str, str], ...] = ({}, {"thousands": ","}, {"decimal": ","})
@@ -29,7 +30,7 @@ _OWN_OF_NUMBERS: dict[str, Any] = {**_OWN, "nan": "cell", "infinite": "cell"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ColumnReading:
     """A way to read a column: what it makes of it, how text is read, and its weight against the others."""
 
     kind: str
@@ -60,15 +61,17 @@ class Reading:
         return cells
 
 
-NUMBERS = tuple(Reading("number", marks, 16 if marks else 20) for marks in NUMBER_MARKS)
-DATES = tuple(Reading("date", {"format": form} if form else {}, 16 if form else 20) for form in DATE_FORMATS)
+NUMBER_READINGS = tuple(ColumnReading("number", marks, 16 if marks else 20) for marks in NUMBER_MARKS)
+DATE_READINGS = tuple(
+    ColumnReading("date", {"format": form} if form else {}, 16 if form else 20) for form in DATE_FORMATS
+)
 """Marks and formats also read what is written without them, so they weigh less."""
-TRUTH, TEXT = Reading("truth value"), Reading("text", {}, 10)
+TRUTH, TEXT = ColumnReading("truth value"), ColumnReading("text", {}, 10)
 """Text is selected unless half of the rows are read as something narrower."""
-EVERY = (*NUMBERS, *DATES, TRUTH, TEXT)
+EVERY = (*NUMBER_READINGS, *DATE_READINGS, TRUTH, TEXT)
 
 
-def readings_of(kind: str | None, *, declared: bool) -> tuple[Reading, ...]:
+def readings_of(kind: str | None, *, declared: bool) -> tuple[ColumnReading, ...]:
     """Return the readings to try on a column; none if no attribute can have its type.
 
     >>> [one.words for one in readings_of("date", declared=True)]
@@ -77,11 +80,11 @@ def readings_of(kind: str | None, *, declared: bool) -> tuple[Reading, ...]:
     if not declared or kind == "text":
         return EVERY
     if kind in ("integer", "real"):
-        return NUMBERS[:1]
-    return {"boolean": (TRUTH,), "date": DATES[:1]}.get(kind or "", ())
+        return NUMBER_READINGS[:1]
+    return {"boolean": (TRUTH,), "date": DATE_READINGS[:1]}.get(kind or "", ())
 
 
-def axes_of(column: str, readings: Sequence[Reading]) -> tuple[list[Attribute], list[int]]:
+def reading_axes(column: str, readings: Sequence[ColumnReading]) -> tuple[list[Attribute], list[int]]:
     """Return the attributes that count a column, and for each reading which of them is its own.
 
     Text is counted on the axis of truth values, by the cell for unknown values.
@@ -106,9 +109,15 @@ class Grid:
 
 @lru_cache(1)
 def number_edges() -> tuple[float, ...]:
-    """Return round numbers, ten a decade, of both signs, and 0."""
-    above = [float(f"{digits}e{decade}") for decade in DECADES for digits in ROUND]
-    return (*(-edge for edge in reversed(above)), 0.0, *above)
+    """Return round numbers, ten a decade, of both signs, 0, and the decades in which most years of tables are."""
+    above = round_numbers()
+    return (*(-edge for edge in reversed(above)), 0.0, *sorted({*above, *map(float, YEARS)}))
+
+
+@lru_cache(1)
+def round_numbers() -> tuple[float, ...]:
+    """Return the positive round numbers."""
+    return tuple(float(f"{digits}e{decade}") for decade in DECADES for digits in ROUND)
 
 
 @lru_cache(1)

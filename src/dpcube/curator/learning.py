@@ -37,7 +37,7 @@ from dpcube.core.text_code import MAX_OCTETS, TextCode
 from dpcube.curator.account import LedgerAccount
 from dpcube.curator.column_readings import date_grid, number_grid, readings_of
 from dpcube.curator.guess import by_name
-from dpcube.curator.learnt_columns import Learnt, PrivateColumn, counted_column, learn_column
+from dpcube.curator.learnt_columns import LearntColumn, PrivateColumn, counted_column, learn_column
 from dpcube.curator.learnt_file import expectation, learnt_text
 
 MAX_KNOWN = 2**20
@@ -52,7 +52,7 @@ class LearntDomain:
 
     text: str
     domain: Domain | None
-    columns: tuple[Learnt, ...]
+    columns: tuple[LearntColumn, ...]
     epsilon: Fraction
     ledger: bool
 
@@ -175,7 +175,9 @@ def _opened(
     rows.check_columns([*(known or {})])
     declared = rows.is_declared()
     chosen = tuple(dict.fromkeys(asked if columns is None else columns))
-    usable = tuple(name for name in chosen if readings_of(rows.kinds[name], declared=declared))
+    usable = tuple(
+        name for name in chosen if rows.is_countable(name) and readings_of(rows.kinds[name], declared=declared)
+    )
     if columns is not None and (odd := [name for name in chosen if name not in usable]):
         msg = f"column '{odd[0]}' has the type {rows.types[odd[0]]}, of which no domain can be learnt; leave it out"
         raise InputError(msg)
@@ -219,11 +221,15 @@ def _prepare(codes: Iterable[TextCode]) -> None:
 
 
 @sealed
-def _learnt(counted: Sequence[PrivateColumn], share: Fraction, codes: Mapping[str, TextCode]) -> tuple[Learnt, ...]:
+def _learnt(
+    counted: Sequence[PrivateColumn], share: Fraction, codes: Mapping[str, TextCode]
+) -> tuple[LearntColumn, ...]:
     return tuple(learn_column(column, share, codes[column.name]) for column in counted)
 
 
-def _assembled(learnt: tuple[Learnt, ...], epsilon: Fraction, csv: CsvDialect | None, *, ledger: bool) -> LearntDomain:
+def _assembled(
+    learnt: tuple[LearntColumn, ...], epsilon: Fraction, csv: CsvDialect | None, *, ledger: bool
+) -> LearntDomain:
     attributes = tuple(one.attribute for one in learnt if one.attribute is not None)
     lines = csv or CsvDialect()
     domain = None

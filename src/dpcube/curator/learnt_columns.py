@@ -32,15 +32,15 @@ from dpcube.core.seal import sealed
 from dpcube.core.sources import Rows
 from dpcube.core.sparse_histogram import EmptyCells, ExactTexts, Shown, SparseHistogram, ignored_rows
 from dpcube.core.text_code import NULL, TextCode
-from dpcube.curator.bounds import ENDS, FALSE_CELLS, date_attribute, found_span, least_count, number_attribute
+from dpcube.curator.bounds import END_SCALES, FALSE_CELLS, date_attribute, found_span, least_count, number_attribute
 from dpcube.curator.column_readings import (
     TEXT,
     TRUTH,
-    Reading,
-    axes_of,
+    ColumnReading,
     date_grid,
     month_of_days,
     number_grid,
+    reading_axes,
     readings_of,
 )
 
@@ -60,7 +60,7 @@ class PrivateColumn:
     """A column's hidden counts by all readings, and its hidden texts."""
 
     name: str
-    readings: tuple[Reading, ...]
+    readings: tuple[ColumnReading, ...]
     axes: tuple[Attribute, ...]
     of_reading: tuple[int, ...]
     cells: SparseRows
@@ -70,16 +70,16 @@ class PrivateColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class LearntColumn:
     """What was learnt of a column: its reading, its attribute if anything was found, and noisy counts of values."""
 
     name: str
-    reading: Reading
+    reading: ColumnReading
     attribute: Attribute | None
     noisy_counts: tuple[Shown, ...] = ()
 
 
-def content_epsilon(epsilon: Fraction, readings: Sequence[Reading]) -> Fraction:
+def content_epsilon(epsilon: Fraction, readings: Sequence[ColumnReading]) -> Fraction:
     """Return the part of a column's epsilon for what the selected reading counts."""
     return epsilon * (1 - READING_SHARE) if len(readings) > 1 else epsilon
 
@@ -88,7 +88,7 @@ def content_epsilon(epsilon: Fraction, readings: Sequence[Reading]) -> Fraction:
 def counted_column(rows: Rows, name: str, epsilon: Fraction) -> PrivateColumn:
     """Count a column by every reading that public facts allow; nothing leaves but hidden counts."""
     readings = readings_of(rows.kinds[name], declared=rows.is_declared())
-    axes, of_reading = axes_of(name, readings)
+    axes, of_reading = reading_axes(name, readings)
     shape = tuple(axis.size for axis in axes)
     codes, alike = rows.count_readings(axes)
     if TRUTH in readings:
@@ -111,7 +111,7 @@ def learn_column(
     *,
     noise: Noise | None = None,
     empty: EmptyCells | None = None,
-) -> Learnt:
+) -> LearntColumn:
     """Measure a column with an epsilon that has been charged (proof: this module's head)."""
     number = 0
     if len(column.readings) > 1:
@@ -119,14 +119,14 @@ def learn_column(
     reading, left = column.readings[number], content_epsilon(epsilon, column.readings)
     if reading.kind == "truth value":
         found = _valid(Category, column.name, ["false", "true"], null="cell", unknown="cell")
-        return Learnt(column.name, reading, found)
+        return LearntColumn(column.name, reading, found)
     if reading.kind == "text":
         assert column.texts is not None
         shown = SparseHistogram(column.texts, code, left, noise=noise, empty=empty).heavy()
         return _category(column.name, reading, shown, declared=column.declared)
     gate, axis = Gate(column.cells, left, noise=noise), column.of_reading[number]
     measured = _numbers if reading.kind == "number" else _dates
-    return Learnt(column.name, reading, measured(column, gate, axis, reading))
+    return LearntColumn(column.name, reading, measured(column, gate, axis, reading))
 
 
 def _selected(counter: NoisyCounter, column: PrivateColumn) -> int:
@@ -138,7 +138,7 @@ def _selected(counter: NoisyCounter, column: PrivateColumn) -> int:
     return int(counter.select(ReadRows(counter.shape, column.of_reading, masks, weights), BUDGET_UNITS)[0])
 
 
-def _numbers(column: PrivateColumn, counter: NoisyCounter, axis: int, reading: Reading) -> Attribute | None:
+def _numbers(column: PrivateColumn, counter: NoisyCounter, axis: int, reading: ColumnReading) -> Attribute | None:
     fractions = counter.marginal((len(counter.shape) - 1,), FRACTION_UNITS)
     grid, declared = number_grid(), column.axes[axis]
     coarse = _grouped(counter, axis, grid.coarse, declared, COARSE_UNITS)
@@ -147,13 +147,13 @@ def _numbers(column: PrivateColumn, counter: NoisyCounter, axis: int, reading: R
     span = found_span(grid, coarse, fine, (COARSE_UNITS * unit, FINE_UNITS * unit))
     if span is None:
         return None
-    noise = ENDS / float(FRACTION_UNITS * unit)
+    noise = END_SCALES / float(FRACTION_UNITS * unit)
     whole = not reading.options and bool(fractions[1] <= max(fractions.sum() / FEW_FRACTIONS, noise))
     own = _own_cells(coarse[len(grid.prior) :], declared, ("null", "unknown", "nan"), COARSE_UNITS * unit)
     return _valid(number_attribute, column.name, grid, span, reading, whole=whole, own=own)
 
 
-def _dates(column: PrivateColumn, counter: NoisyCounter, axis: int, reading: Reading) -> Attribute | None:
+def _dates(column: PrivateColumn, counter: NoisyCounter, axis: int, reading: ColumnReading) -> Attribute | None:
     grid, declared, months = date_grid(), column.axes[axis], month_of_days()
     coarse = _grouped(counter, axis, grid.coarse[months], declared, DATE_UNITS)
     fine = _grouped(counter, axis, months, declared, DATE_UNITS)
@@ -180,21 +180,22 @@ def _own_cells(noisy: Ints, declared: Attribute, kinds: Sequence[str], epsilon: 
     return {kind: "cell" if counts[kind] >= least else "drop" for kind in kinds}
 
 
-def _category(name: str, reading: Reading, shown: Sequence[Shown], *, declared: bool) -> Learnt:
+def _category(name: str, reading: ColumnReading, shown: Sequence[Shown], *, declared: bool) -> LearntColumn:
     """Return a category of the values that were found; what else there is goes to the cell "(unknown)".
 
-    Values that a domain file should not list are left out: those with control characters, those that stand for bytes
-    that are no text, and the labels of cells. So is a value that denotes the same number or boolean as a more frequent
-    one, unless the types of columns are declared.
+    Values that a domain file should not list are left out: those with control characters or blanks around them, those
+    that stand for bytes that are no text, and the labels of cells. So is a value that denotes the same number or
+    boolean as a more frequent one, unless the types of columns are declared.
     """
     values: dict[object, Shown] = {}
     for one in shown:
-        if one.text.isprintable() and UNKNOWN not in one.text and one.text not in UNLISTED:
+        fits = one.text.isprintable() and one.text == one.text.strip() and UNKNOWN not in one.text
+        if fits and one.text not in UNLISTED:
             values.setdefault(one.text if declared else typed(one.text) or one.text, one)
     null = "cell" if any(one.text == NULL for one in shown) else "drop"
     listed = [one.text for one in values.values()]
     found = _valid(Category, name, listed, trim=True, null_text=[NULL], null=null, unknown="cell") if listed else None
-    return Learnt(name, reading, found, tuple(values.values()))
+    return LearntColumn(name, reading, found, tuple(values.values()))
 
 
 def _valid(make: Any, *given: Any, **options: Any) -> Attribute | None:

@@ -13,13 +13,13 @@ from dpcube.core.domain.file import DOMAIN_FORMAT, attribute_lines, stamp_lines
 from dpcube.core.sparse_histogram import ignored_rows, threshold
 from dpcube.core.text_code import TextCode
 from dpcube.curator.bounds import least_count
-from dpcube.curator.column_readings import Reading, date_grid, number_grid
+from dpcube.curator.column_readings import ColumnReading, date_grid, number_grid
 from dpcube.curator.draft import MANY_CELLS
-from dpcube.curator.learnt_columns import COARSE_UNITS, READING_SHARE, Learnt, content_epsilon
+from dpcube.curator.learnt_columns import COARSE_UNITS, READING_SHARE, LearntColumn, content_epsilon
 
 EXAMPLES = ("Male", "Private", "Married", "Schneider", "Exec-managerial", "John Smith", "ICD-10 F32.1")
 SHOWN_COUNTS = 30
-HEAD = """\
+LEARNT_HEAD = """\
 # Learnt from the table with epsilon {epsilon}, which its ledger accounts for: a release that is charged to the same
 # ledger needs no signature for it. Values that were not found are counted as "(unknown)", and numbers outside of the
 # bounds in the nearest bin. Numbers behind values are noisy counts; those of rare values are biased upwards.
@@ -27,9 +27,9 @@ HEAD = """\
 """
 
 
-def learnt_text(learnt: Sequence[Learnt], epsilon: Fraction, domain: Domain | None) -> str:
+def learnt_text(learnt: Sequence[LearntColumn], epsilon: Fraction, domain: Domain | None) -> str:
     """Return the text of the domain file; what was not found in a column is a comment."""
-    lines = [*HEAD.format(epsilon=epsilon).splitlines(), f"format = {DOMAIN_FORMAT}"]
+    lines = [*LEARNT_HEAD.format(epsilon=epsilon).splitlines(), f"format = {DOMAIN_FORMAT}"]
     if domain is not None:
         lines += [] if domain.delimiter is None else [f"delimiter = {json.dumps(domain.delimiter)}"]
         lines += [] if domain.encoding is None else [f"encoding = {json.dumps(domain.encoding)}"]
@@ -47,13 +47,15 @@ def learnt_text(learnt: Sequence[Learnt], epsilon: Fraction, domain: Domain | No
     return "\n".join(lines) + "\n"
 
 
-def _counts(one: Learnt) -> list[str]:
+def _counts(one: LearntColumn) -> list[str]:
     shown = [f"{json.dumps(value.text)} {value.noisy_count:,}" for value in one.noisy_counts[:SHOWN_COUNTS]]
     more = [f"and {len(one.noisy_counts) - SHOWN_COUNTS:,} more"] if len(one.noisy_counts) > SHOWN_COUNTS else []
     return [f"# {', '.join([*shown, *more])}"] if shown else []
 
 
-def expectation(readings: Mapping[str, Sequence[Reading]], share: Fraction, known: Mapping[str, Sequence[str]]) -> str:
+def expectation(
+    readings: Mapping[str, Sequence[ColumnReading]], share: Fraction, known: Mapping[str, Sequence[str]]
+) -> str:
     """Return which counts would be found in each column with probability 0.9."""
     lines = [f"Each of {len(readings)} columns gets epsilon {float(share):.4g}."]
     alike: dict[tuple[object, ...], list[str]] = {}

@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -32,26 +31,33 @@ from dpcube.models.cuboids.junction import CliqueAxes, model_cells, model_cells_
 from dpcube.models.cuboids.shares import smoothed
 from dpcube.noise import noise_variances
 from dpcube.strategies.coarsening import coarsened_beside_large_cells, coarsened_cells
+from dpcube.strategies.cuboid_budget import (
+    LEAST_SHARE,
+    MAX_TABLE_GROUPS,
+    MOST_SHARE,
+    NAMED_SHARE,
+    SELECTION_SHARE,
+    SELECTION_SHARE_BY_TARGET,
+    SHARE_BY_TARGET,
+    TableBudget,
+    rounds_for,
+    share_of_ones,
+    units_by_target,
+    units_of_ones,
+)
 from dpcube.strategies.strategy import STARTING, UNIT_EPSILON, Parameter, Store, WorkloadKind
 
-FIRST_SHARE, SHARE_BY_TARGET = Fraction(2, 5), Fraction(7, 10)
-"""Share of the budget for the one-way marginals, or for those of each attribute with a target."""
-SELECTION_SHARE, SELECTION_SHARE_BY_TARGET = Fraction(1, 10), Fraction(3, 10)
-"""Share of the rest for selections; the second with a target, where fewer are made and each matters more."""
 NOISE_OF_TABLE = 0.3
 """Part of all rows to which the noise of a two-way marginal may add up: it decides the number of groups."""
-MIN_TABLE_GROUPS, MAX_TABLE_GROUPS = 3, 60
+MIN_TABLE_GROUPS = 3
 MAX_CLIQUE_CELLS = 2**16
 """Cells of the model's cliques: it is fitted some hundred times, a pass over all of them each."""
 STEPS_BETWEEN, CLOSE_BETWEEN = 60, 1e-7
 """Steps of the fit between two selections, and its tolerance: 1e-7 of some ten nats a row are less than a thousandth in
 total variation, below the noise of a selection."""
-LITTLE_NOISE, MAX_AFFORDED_TABLES = 0.03, 100
-"""Part of all rows that noise may move in each of many small marginals, and the most of these: each is fitted."""
 FIRST_TABLES = 3
 """Marginals after which uninformative rounds are stopped: the first are those that depart most."""
 MAX_TABLE_AXES, MAX_NAMED_TABLES = 4, 256
-MAX_WEIGHTED_SIDE = 2**10
 MAX_ATTRIBUTE_CELLS = 2**20
 """Cells of an attribute, each counted in its one-way marginal."""
 
@@ -129,30 +135,48 @@ class Cuboids:
         return [
             f"{domain.size:,} cells: released as cuboids, that is noisy marginals over few attributes each "
             "(docs/guides/wide-tables.md).",
-            self._described_first(domain),
+            self._described_first(domain, None if rows is None else float(rows * epsilon)),
             self._described_further(domain, None if rows is None else float(rows * epsilon)),
         ]
 
-    def _described_first(self, domain: Domain) -> str:
+    def _share_of_firsts(self, domain: Domain, rows_times_epsilon: float | None) -> Fraction | None:
+        """Return the share of the first marginals, None if it follows from a number of rows that is not known."""
+        if self.target is not None:
+            return SHARE_BY_TARGET
+        if self.cuboids:
+            return NAMED_SHARE
+        return None if rows_times_epsilon is None else share_of_ones(rows_times_epsilon, domain.shape)
+
+    def _described_first(self, domain: Domain, rows_times_epsilon: float | None) -> str:
         if self.target is not None:
             return f"First each attribute by '{self.target}': {_percent(SHARE_BY_TARGET)} of epsilon, in equal parts."
-        units = units_of_ones(domain.shape, Fraction(1, BUDGET_UNITS))
+        share = self._share_of_firsts(domain, rows_times_epsilon)
+        if share is None:
+            ends = _percent(Fraction(LEAST_SHARE)), _percent(Fraction(MOST_SHARE))
+            return "First each attribute by itself: {} to {} of epsilon, the more the fewer the rows.".format(*ends)
+        units = units_of_ones(domain.shape, Fraction(1, BUDGET_UNITS), share)
         parts = ", ".join(
             f"{name} {_percent(Fraction(of, BUDGET_UNITS))}" for name, of in zip(domain.names, units, strict=True)
         )
-        return f"First each attribute by itself: {_percent(FIRST_SHARE)} of epsilon ({parts})."
+        return f"First each attribute by itself: {_percent(share)} of epsilon ({parts})."
 
     def _described_further(self, domain: Domain, rows_times_epsilon: float | None) -> str:
         beside = self.target is not None
-        left = 1 - (SHARE_BY_TARGET if beside else FIRST_SHARE)
+        share = self._share_of_firsts(domain, rows_times_epsilon)
         within = "Then, on cells merged into groups of enough rows,"
         if self.cuboids:
             tables = "; ".join(", ".join(table) for table in self.cuboids)
-            return f"{within} the marginals named ({tables}): {_percent(left)}, in equal parts."
+            return f"{within} the marginals named ({tables}): {_percent(1 - NAMED_SHARE)}, in equal parts."
+        if share is None:
+            return (
+                f"{within} pairs of attributes: each time the marginal that the model approximates worst is selected "
+                f"({_percent(SELECTION_SHARE)} of what is left for all selections) and counted."
+            )
+        left = 1 - share
         selecting = left * (SELECTION_SHARE_BY_TARGET if beside else SELECTION_SHARE)
         many = ""
         if rows_times_epsilon is not None:
-            few, most = rounds_for(rows_times_epsilon, domain.shape, beside=beside)
+            few, most = rounds_for(rows_times_epsilon * float(left), domain.shape, beside=beside)
             many = f", about {few} of them" if few == most else f", about {few} to {most} of them"
         return (
             f"{within} pairs of attributes{many}: each time the marginal that the model approximates worst is selected "
@@ -162,13 +186,31 @@ class Cuboids:
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Measure the first marginals, then selected ones until the budget is spent."""
-        shape, per = counter.shape, counter.epsilon_per_unit
-        first = self.first_axes(len(shape))
-        units = units_of_ones(shape, per) if self.target_axis is None else units_by_target(len(first))
-        firsts = [Marginal(axes, counter.marginal(axes, of), of) for axes, of in zip(first, units, strict=True)]
+        firsts = self._count_firsts(counter)
+        per = counter.epsilon_per_unit
         counted = [noisy_table(one.axes, one.counts, one.units, per) for one in firsts]
-        further = self.further_marginals(counter, counted, BUDGET_UNITS - sum(units))
-        return Transcript(shape, per, (*firsts, *further), plan=self.name)
+        further = self.further_marginals(counter, counted, BUDGET_UNITS - sum(one.units for one in firsts))
+        return Transcript(counter.shape, per, (*firsts, *further), plan=self.name)
+
+    def _count_firsts(self, counter: NoisyCounter) -> list[Marginal]:
+        """Count the first marginals.
+
+        Privacy: every count goes through `counter`; the share of one-way marginals follows from the shape, epsilon, and
+        the noisy sum of the shortest of them, which is counted first.
+        """
+        shape, per = counter.shape, counter.epsilon_per_unit
+        axes = self.first_axes(len(shape))
+        if self.target_axis is not None or self.named:
+            by_target = self.target_axis is not None
+            units = units_by_target(len(axes)) if by_target else units_of_ones(shape, per, NAMED_SHARE)
+            return [Marginal(of, counter.marginal(of, given), given) for of, given in zip(axes, units, strict=True)]
+        shortest = min(range(len(shape)), key=lambda axis: (shape[axis] == 1, shape[axis]))
+        units = units_of_ones(shape, per, Fraction(LEAST_SHARE))
+        first = Marginal((shortest,), counter.marginal((shortest,), units[shortest]), units[shortest])
+        share = share_of_ones(float(first.counts.sum()) * float(per * BUDGET_UNITS), shape)
+        units = units_of_ones(shape, per, share)
+        others = [axis for axis in range(len(shape)) if axis != shortest]
+        return [first, *(Marginal((j,), counter.marginal((j,), units[j]), units[j]) for j in others)]
 
     def further_marginals(self, counter: NoisyCounter, counted: list[CountedTable], left: int) -> list[Measurement]:
         """Spend the units that are `left` on named or selected marginals, given the tables that were counted first.
@@ -185,14 +227,14 @@ class Cuboids:
         few, rounds = len(self.named), len(self.named)
         if not self.named:
             drawable = max(int(left * share * per / (2 * MIN_SHARE)), 1)  # noise of smaller shares is not
-            whole = left * per / (1 - (SHARE_BY_TARGET if beside else FIRST_SHARE))
-            few, rounds = (min(r, drawable) for r in rounds_for(total_of(noisy) * float(whole), shape, beside=beside))
+            signal = total_of(noisy) * float(left * per)
+            few, rounds = (min(r, drawable) for r in rounds_for(signal, shape, beside=beside))
         of_selection, of_table = int(left * share / rounds), int(left * (1 - share) / rounds)
         noise = 1 / float(of_table * per)
         most = int(np.clip(math.sqrt(NOISE_OF_TABLE * total_of(noisy) / noise), MIN_TABLE_GROUPS, MAX_TABLE_GROUPS))
         groups = self._groups_of_a_model(noisy, most, noise, [*first, *self.named])
         coarse = counter.grouped(groups)
-        budget = _TableBudget(int(left * (1 - share)), rounds, coarse.shape, per)
+        budget = TableBudget(int(left * (1 - share)), rounds, coarse.shape, per)
         model_so_far = _ModelSoFar.from_tables(
             coarse, [in_groups(table, tuple(groups)) for table in counted], budget, self.target_axis
         )
@@ -272,7 +314,7 @@ class _ModelSoFar:
     counter: NoisyCounter
     tables: list[CountedTable]
     model: FittedModel
-    budget: "_TableBudget"
+    budget: "TableBudget"
     target: int | None
     """The axis that was counted with every other, and is in no further marginal."""
     beyond: set[CliqueAxes] = field(default_factory=set)
@@ -282,7 +324,7 @@ class _ModelSoFar:
 
     @classmethod
     def from_tables(
-        cls, counter: NoisyCounter, tables: list[CountedTable], budget: "_TableBudget", target: int | None
+        cls, counter: NoisyCounter, tables: list[CountedTable], budget: "TableBudget", target: int | None
     ) -> "_ModelSoFar":
         return cls(counter, tables, fit(counter.shape, tables), budget, target)
 
@@ -329,92 +371,6 @@ class _ModelSoFar:
         asked = TableDistances(shape, tuple(candidates), predicted, alike, costs)
         selected = self.counter.select(asked, units)
         return Selection.among(asked, selected, [candidates[int(selected[0])]], units)
-
-
-@dataclass
-class _TableBudget:
-    """The units that are left for the marginals of so many turns, in proportion to the square roots of their cells.
-
-    So the expected absolute noise of all marginals adds up to the least (`units_of_ones`). The marginals of later turns
-    are not selected yet: they are taken to have the mean root of all pairs.
-    """
-
-    units: int
-    turns: int
-    shape: tuple[int, ...]
-    per: Fraction
-
-    def next_units(self, axes: CliqueAxes) -> int:
-        """Return the units of a marginal over some axes in this turn; in the last turn, all that are left."""
-        least, root = self._least, math.sqrt(table_cells(self.shape, axes))
-        part = root / (root + (self.turns - 1) * self._mean_root)
-        return least + int((self.units - self.turns * least) * part)
-
-    @cached_property
-    def _least(self) -> int:
-        return least_units(self.per)
-
-    @cached_property
-    def _mean_root(self) -> float:
-        pairs = itertools.combinations([side for side in self.shape if side > 1], 2)
-        return float(np.mean([math.sqrt(one * other) for one, other in pairs] or [1.0]))
-
-    def noise(self, axes: CliqueAxes) -> float:
-        """Return the expected absolute noise of a count of a marginal over some axes, measured in this turn."""
-        return 1 / (self.next_units(axes) * float(self.per))
-
-    def spend(self, axes: CliqueAxes) -> int:
-        """Spend and return the units of the marginal of this turn."""
-        units = self.next_units(axes)
-        self.units, self.turns = self.units - units, self.turns - 1
-        return units
-
-    def stop_after(self, turns: int, of_selection: int) -> None:
-        """End after these turns; the units of selections that are not made go to marginals."""
-        fewer = max(self.turns - turns, 0)
-        self.units, self.turns = self.units + fewer * of_selection, self.turns - fewer
-
-
-def least_units(per: Fraction) -> int:
-    """Return the fewest units by which noise can be drawn."""
-    return math.ceil(MIN_SHARE / per)
-
-
-def units_of_ones(shape: tuple[int, ...], per: Fraction) -> list[int]:
-    """Return the units of each one-way marginal: in proportion to the square roots of their cells.
-
-    The absolute noise of a marginal of c cells adds up to c / epsilon, and the sum of c_j / epsilon_j is least, for
-    epsilons of a given sum, if epsilon_j is proportional to the square root of c_j. At most MAX_WEIGHTED_SIDE cells of
-    an attribute count, so that a very long one leaves the others their part.
-    """
-    roots = [math.sqrt(min(side, MAX_WEIGHTED_SIDE)) for side in shape]
-    least = least_units(per)
-    shared = int(FIRST_SHARE * BUDGET_UNITS) - least * len(shape)
-    return [least + int(shared * root / sum(roots)) for root in roots]
-
-
-def units_by_target(tables: int) -> list[int]:
-    """Return the units of the marginals of each attribute with a target: equal parts."""
-    return [int(SHARE_BY_TARGET * BUDGET_UNITS / tables)] * tables
-
-
-def rounds_for(rows_times_epsilon: float, shape: tuple[int, ...], *, beside: bool = False) -> tuple[int, int]:
-    """Return the number of two-way marginals to count, and the number at most: with more, each has less of the budget.
-
-    After marginals with a target there is less of it left, and at small epsilons only large departures are found. Where
-    marginals are small, as many are counted as have little noise: all pairs of attributes of few values, as a rule.
-    But where the first of them are uninformative, the others would be more so.
-    """
-    first, choices, less, fewest = (
-        (SHARE_BY_TARGET, SELECTION_SHARE_BY_TARGET, 2.2, 0.2) if beside else (FIRST_SHARE, SELECTION_SHARE, 1.95, 0.5)
-    )
-    wanted = len(shape) * np.clip(0.72 * math.log10(max(rows_times_epsilon, 1.0)) - less, fewest, 2.0)
-    sides = [min(side, MAX_TABLE_GROUPS) for side in shape if side > 1]
-    cells = [one * other for one, other in itertools.combinations(sides, 2)]
-    # A table with the epsilon of one of r rounds has a noise of 1 / epsilon a cell; half of their sum are rows moved.
-    afforded = 2 * LITTLE_NOISE * rows_times_epsilon * float((1 - first) * (1 - choices)) / float(np.mean(cells or [1]))
-    few, most = np.clip(np.rint([wanted, min(afforded, MAX_AFFORDED_TABLES)]), 1, max(math.comb(len(shape), 2), 1))
-    return int(few), int(max(few, most))
 
 
 def noisy_table(axes: CliqueAxes, counts: Ints, units: int, per: Fraction) -> CountedTable:

@@ -243,8 +243,7 @@ class Attribute:
 
     def extent(self) -> str:
         """Return the domain in words, for messages."""
-        edges = self.bin_edges()
-        return f"{self.bin_label(edges[0], edges[1])} to {self.bin_label(edges[-2], edges[-1])}"
+        raise NotImplementedError
 
     def everything(self) -> ValueSet:
         """Select every cell, including those of irregular values."""

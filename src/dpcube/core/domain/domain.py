@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpcube.core.domain.attribute import Attribute, listing
-from dpcube.core.domain.file import Declaration, Stamp, format_declaration, parse_declaration, read_text, write_text
+from dpcube.core.domain.file import (
+    Declaration,
+    Stamp,
+    checked_stamp,
+    format_declaration,
+    parse_declaration,
+    read_text,
+    write_text,
+)
 from dpcube.core.domain.number import Integer
 from dpcube.core.domain.text import ALLOWED_ENCODINGS, encoding_named, is_delimiter, spelling_hint
 from dpcube.core.errors import DomainError
@@ -97,6 +105,7 @@ class Domain:
         if self.encoding is not None and encoding_named(self.encoding) is None:
             msg = f"encoding must be {ALLOWED_ENCODINGS}, got {self.encoding!r}"
             raise DomainError(msg)
+        checked_stamp(self.learnt)
         names = self.names
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)

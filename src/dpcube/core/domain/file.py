@@ -79,9 +79,7 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
         msg = f"multiline must be true or false, got {multiline!r}"
         raise DomainError(msg)
     learnt = table.get("learnt", {})
-    if not isinstance(learnt, dict) or not all(isinstance(d, str) and _DIGEST.fullmatch(d) for d in learnt.values()):
-        msg = "learnt must be a table of attributes and their digests, as dpcube domain --epsilon writes it"
-        raise DomainError(msg)
+    checked_stamp(tuple(learnt.items()) if isinstance(learnt, dict) else learnt)
     attributes = tuple(_attribute(item, beside) for item in declared)
     return attributes, drafted, signed, multiline, table.get("delimiter"), table.get("encoding"), tuple(learnt.items())
 
@@ -202,6 +200,16 @@ def format_declaration(declaration: Declaration) -> str:
     for attribute in attributes:
         lines += ["", *attribute_lines(attribute)]
     return "\n".join(lines) + "\n"
+
+
+def checked_stamp(learnt: object) -> None:
+    """Refuse what is not a stamp: names, each with the SHA-256 of a declaration."""
+    pairs = learnt if isinstance(learnt, tuple) else (None,)
+    for pair in pairs:
+        texts = isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(part, str) for part in pair)
+        if not texts or not _DIGEST.fullmatch(pair[1]):
+            msg = "learnt must be a table of attributes and their digests, as dpcube domain --epsilon writes it"
+            raise DomainError(msg)
 
 
 def stamp_lines(learnt: Stamp) -> list[str]:

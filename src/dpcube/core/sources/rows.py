@@ -144,6 +144,10 @@ class Rows:
         )
         return list(map(str, answer["value"].tolist())), np.asarray(answer["answer"]).astype(np.int64)
 
+    def is_countable(self, column: str) -> bool:
+        """Return whether an attribute can be of a column, by its type alone."""
+        return self._selected.column(column).kind is not None
+
     def is_declared(self) -> bool:
         """Return whether the types of columns are declared apart from the rows."""
         return self._selected.table.declared

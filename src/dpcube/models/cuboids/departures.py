@@ -1,10 +1,15 @@
 """Prediction error of the model for marginals it has not seen, estimated from marginals that are held out.
 
-The last third of the cuboids over several attributes is held out: after adaptive selection they are those that
+The last third of the marginals over several attributes is held out: after adaptive selection they are those that
 departed most from the model before, so their errors are an upper estimate for the others, even if only one is held out.
-Of marginals named by a user one or two would say little about others.
+Of several the median is taken: one that departs much more than the others was found late, and says little of those that
+were not selected. If squared departures of n pairs follow an exponential law, the k-th largest of them is ln(n / k)
+times their mean; by this the estimate is divided where k of n pairs were selected. Of marginals named by a user one or
+two would say little about others. Where a pilot measured marginals that are not in the model, these are held out, too:
+noisier ones, but of all pairs, and another upper estimate.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +41,10 @@ class Departure:
         squares: Floats = self.of_cells * room + self.of_halves * room**2 * rows / (weighed * total)
         return squares
 
+    def least_with(self, other: "Departure") -> "Departure":
+        """Return the smaller of two upper estimates, part by part."""
+        return Departure(min(self.of_cells, other.of_cells), min(self.of_halves, other.of_halves))
+
 
 def departure_of(
     shape: tuple[int, ...], ones: list[CountedTable], cuboids: list[CountedTable], *, selected: bool
@@ -50,28 +59,59 @@ def departure_of(
     held = several[len(several) - max(len(several) // 3, 1) :]
     known = [table for table in cuboids if not any(table is one for one in held)]
     beliefs = fit(shape, ones + known).beliefs
-    total = beliefs.total
-    of_cells, of_halves = [], []
-    for table in held:
-        expected = beliefs.marginal(table.axes)
-        apart = table.counts - expected
-        room = np.maximum(expected * (1 - expected / total), 1.0)
-        found = float((apart**2).sum()) - table.variance * _expected_and_hidden(np.ones(apart.size), 5.0)
-        of_cells.append(found / float(room.sum()))
-        half, own, cells = (_halves(part, expected) for part in (apart, expected, np.ones_like(apart)))
-        room = np.maximum(own * (1 - own / total), 1.0)
-        found = float((half**2).sum()) - table.variance * _expected_and_hidden(cells, 2.0)
-        of_halves.append(found / float((room**2).sum()) * total)
-    return Departure(max(float(np.mean(of_cells)), 0.0), max(float(np.mean(of_halves)), 0.0))
+    found = [departure_from([(table, beliefs.marginal(table.axes))], beliefs.total) for table in held]
+    several_groups = sum(side > 1 for side in shape)
+    more = max(math.log(max(math.comb(several_groups, 2), 1) / len(several)), 1.0) if selected else 1.0
+    return Departure(*(float(np.median([getattr(one, part) for one in found])) / more for part in Departure.__slots__))
 
 
-def _expected_and_hidden(cells: Floats, spread: float) -> float:
-    """Return what noise adds to squared departures of sums of cells, less a standard deviation of it, in its variance.
+def departure_from(held: list[tuple[CountedTable, Floats]], total: float) -> Departure:
+    """Return how far noisy tables depart from what a model of so many rows, that has not seen them, expects of each.
 
-    The squares of noise vary, and a departure of that size would not show: it is not taken to be 0. A single noise has
-    a square that varies by 5 of its squared variance (Laplace's law), sums of many one that varies by 2 (a normal law).
+    Both parts are regressions, over all tables together, of squared departures less those of noise on what a part of 1
+    would make of them. What noise makes of the sums is expected by its law; a departure of one standard deviation of it
+    would not show, so it is not taken to be 0.
     """
-    return float(cells.sum() - np.sqrt(spread * (cells**2).sum()))
+    of_cells, of_halves = [], []
+    for table, expected in held:
+        apart, noise, cells = table.counts - expected, table.variances, np.broadcast_to(table.cells, expected.shape)
+        of_cells.append(_Squares.of_sums(apart, expected, noise, cells, total))
+        apart, own, noise, cells = (_halves(part, expected) for part in (apart, expected, noise, cells))
+        of_halves.append(_Squares.of_sums(apart, own, noise, cells, total))
+    return Departure(
+        _slope(of_cells, [one.room for one in of_cells]),
+        _slope(of_halves, [one.room**2 / total for one in of_halves]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Squares:
+    """Squared departures of some sums, the variances of their noise, and the variances of the squares of that."""
+
+    found: Floats
+    noise: Floats
+    spread: Floats
+    room: Floats
+
+    @classmethod
+    def of_sums(cls, apart: Floats, expected: Floats, noise: Floats, cells: Floats, total: float) -> "_Squares":
+        """Return those of sums with so many noises in each: the square of Laplace noise varies by 5, of many by 2."""
+        spread = noise**2 * (2 + 3 / cells)
+        return cls(apart**2, noise, spread, np.maximum(expected * (1 - expected / total), 1.0))
+
+
+def _slope(squares: list[_Squares], units: list[Floats]) -> float:
+    """Return by how many units squared departures are above those of noise, and above one deviation of these.
+
+    A sum weighs the less, the larger its noise is beside one unit.
+    """
+    above = deviation = whole = 0.0
+    for one, unit in zip(squares, units, strict=True):
+        weight = unit / (unit + one.noise)
+        above += float((weight * (one.found - one.noise)).sum())
+        deviation += float((weight**2 * one.spread).sum())
+        whole += float((weight * unit).sum())
+    return max(above + math.sqrt(deviation), 0.0) / whole
 
 
 def _halves(table: Floats, expected: Floats) -> Floats:

@@ -18,12 +18,14 @@ from dpcube.core.arrays import Bools, Floats, Ints, Places
 from dpcube.core.errors import QueryError
 from dpcube.models.cell_sums import few_weighted_sums, weighted_sums
 from dpcube.models.cuboids.beliefs import Beliefs, spread
-from dpcube.models.cuboids.departures import Departure, departure_of
+from dpcube.models.cuboids.departures import Departure, departure_from, departure_of
 from dpcube.models.cuboids.first_tables import (
     counted_table,
     counts_of_whole,
     first_tables,
     in_groups,
+    modelled_axes,
+    pilot_tables,
     tables_of_one,
 )
 from dpcube.models.cuboids.fitting import CountedTable, fit, variance_of_total
@@ -65,6 +67,8 @@ class CuboidsEstimate:
     """Noisy counts of the whole by themselves: tables over no axes."""
     selected: bool = True
     """Whether the tables over groups were selected by how far they depart from the model, and not named."""
+    pilots: tuple[CountedTable, ...] = ()
+    """Noisy tables of cells over several attributes that are held out of the model, to tell its errors."""
 
     is_inferred = True
 
@@ -75,7 +79,8 @@ class CuboidsEstimate:
         firsts, wholes = first_tables(transcript), counts_of_whole(transcript)
         selected, groups = bool(transcript.selections), transcript.groups
         of_axis = tuple(map(np.arange, transcript.shape)) if groups is None else groups.of_axis
-        return cls(name, transcript.shape, of_axis, tuple(firsts), tuple(counted), tuple(wholes), selected)
+        held = tuple(pilot_tables(transcript))
+        return cls(name, transcript.shape, of_axis, tuple(firsts), tuple(counted), tuple(wholes), selected, held)
 
     @cached_property
     def ones(self) -> tuple[CountedTable, ...]:
@@ -222,8 +227,8 @@ class CuboidsEstimate:
             if self.departure is None:
                 departed = self._furthest(axes, asked, at, rows) ** 2 * weighed / np.maximum(rows, TINY)
             else:
-                many = max(len(axes) * (len(axes) - 1) // 2, 1)
-                departed = many * self.departure.squares(values, weighed, rows, self.beliefs.total)
+                many = max(math.comb(len(axes), 2), 1)  # pairs, whose departures are partly the same rows
+                departed = math.sqrt(many) * self.departure.squares(values, weighed, rows, self.beliefs.total)
             within = np.where(modelled, departed, within)
         return best, within, modelled
 
@@ -274,7 +279,12 @@ class CuboidsEstimate:
     @cached_property
     def departure(self) -> Departure | None:
         """How far what was not counted departs from the model, estimated from held-out marginals, if there are any."""
-        return departure_of(self.sides, self.grouped_firsts, list(self.chosen), selected=self.selected)
+        unseen = [table for table in self.pilots if not self._holding(table.axes)]
+        last = departure_of(self.sides, self.grouped_firsts, list(self.chosen), selected=self.selected)
+        if not unseen:
+            return last
+        found = departure_from([(table, self.marginal(table.axes)) for table in unseen], self.beliefs.total)
+        return found if last is None else found.least_with(last)
 
 
 @dataclass(frozen=True)
@@ -354,9 +364,8 @@ class _Asked:
 
 def makes_a_small_model(transcript: "Transcript") -> bool:
     """Return whether the model of the cuboids stays within its size."""
-    axes = [one.axes for one in transcript.marginals if one.axes]
     sides = transcript.shape if transcript.groups is None else transcript.groups.sides
-    return model_cells(sides, axes) <= MAX_MODEL_CELLS
+    return model_cells(sides, modelled_axes(transcript)) <= MAX_MODEL_CELLS
 
 
 def _weights(queries: Queries) -> CountingQueries:

@@ -1,7 +1,8 @@
 """One-way marginals of a wide release, or two-way marginals of each attribute with a target, at full resolution.
 
 They are read from the transcript. A marginal with the target, summed over the classes, is the attribute's one-way
-marginal; that of the target is the mean of all of them, weighted by precision.
+marginal; that of the target is the mean of all of them, weighted by precision. Beside a one-way marginal of every
+attribute, marginals of cells over several are those of a pilot: they are held out of the model.
 """
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from dpcube.core.arrays import Floats, Ints
 from dpcube.measurements import Marginal, Transcript
 from dpcube.models.cuboids.fitting import CountedTable, pooled
+from dpcube.models.cuboids.junction import CliqueAxes
 from dpcube.noise import noise_variances
 
 
@@ -19,9 +21,16 @@ def counted_table(transcript: Transcript, one: Marginal) -> CountedTable:
 
 
 def first_tables(transcript: Transcript) -> list[CountedTable]:
-    """Return the noisy tables of cells, by their axes."""
-    found = sorted(_over_attributes(transcript), key=lambda one: one.axes)
+    """Return the noisy tables of cells, by their axes; without those of a pilot."""
+    found = sorted(_firsts(transcript), key=lambda one: one.axes)
     return [counted_table(transcript, one) for one in found]
+
+
+def pilot_tables(transcript: Transcript) -> list[CountedTable]:
+    """Return the noisy tables of cells over several attributes of which the model is to see nothing."""
+    firsts = _firsts(transcript)
+    apart = [one for one in _over_attributes(transcript) if not any(one is first for first in firsts)]
+    return [counted_table(transcript, one) for one in apart]
 
 
 def counts_of_whole(transcript: Transcript) -> list[CountedTable]:
@@ -29,8 +38,21 @@ def counts_of_whole(transcript: Transcript) -> list[CountedTable]:
     return [counted_table(transcript, one) for one in transcript.totals]
 
 
+def modelled_axes(transcript: Transcript) -> list[CliqueAxes]:
+    """Return the axes of the marginals that the model is fitted to."""
+    grouped = [one for one in transcript.marginals if one.groups is not None]
+    return [one.axes for one in (*_firsts(transcript), *grouped)]
+
+
 def _over_attributes(transcript: Transcript) -> list[Marginal]:
     return [one for one in transcript.marginals if one.axes and one.groups is None]
+
+
+def _firsts(transcript: Transcript) -> list[Marginal]:
+    """Return the one-way marginals if there is one of every attribute, and all marginals of cells if not."""
+    every = _over_attributes(transcript)
+    alone = [one for one in every if len(one.axes) == 1]
+    return alone if len({one.axes for one in alone}) == len(transcript.shape) else every
 
 
 def tables_of_one(tables: list[CountedTable]) -> list[CountedTable]:
@@ -62,15 +84,15 @@ def _summed_by(groups: Ints, table: Floats, at: int) -> Floats:
 
 def target_of(transcript: Transcript) -> int | None:
     """Return the attribute that is in every first table of two, None where each is of one."""
-    axes = [set(kept.axes) for kept in _over_attributes(transcript)]
+    axes = [set(kept.axes) for kept in _firsts(transcript)]
     common = set.intersection(*axes) if axes else set()
     return max(common) if common and all(len(one) == 2 for one in axes) else None
 
 
 def counts_every_attribute(transcript: Transcript) -> bool:
-    """Say whether the first tables of cuboids are over every attribute once, by themselves or with one target."""
+    """Say whether the first tables of cuboids are over every attribute by themselves, or once with one target."""
     every, target = range(len(transcript.shape)), target_of(transcript)
-    wanted = (
-        [(axis,) for axis in every] if target is None else [tuple(sorted((j, target))) for j in every if j != target]
-    )
-    return sorted(kept.axes for kept in _over_attributes(transcript)) == sorted(wanted)
+    found = sorted(kept.axes for kept in _firsts(transcript))
+    if target is None:
+        return sorted(set(found)) == [(axis,) for axis in every]
+    return found == sorted(tuple(sorted((j, target))) for j in every if j != target)

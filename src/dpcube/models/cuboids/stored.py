@@ -8,6 +8,7 @@ from dpcube.models.cuboids.junction import JunctionTree
 from dpcube.models.protocol import Arrays, DamagedError, EstimateArrays, small_ints
 
 TABLES = ("firsts", "chosen", "wholes")
+"""Of the tables of a pilot no more is stored than the departure that they tell."""
 
 
 def written_cuboids(estimate: CuboidsEstimate) -> EstimateArrays:

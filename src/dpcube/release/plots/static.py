@@ -32,6 +32,7 @@ FONT: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9,
     "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
     "axes.labelsize": 9,
     "axes.edgecolor": QUIET,
     "axes.labelcolor": INK,
@@ -52,12 +53,12 @@ COLUMN, COLUMN_LETTERS, LINE = 4.2, 18, 0.15
 MATPLOTLIB_MISSING = "pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'"
 
 
-def draw_picture(picture: Picture, ending: str, *, titled: bool = True, about: str = "") -> bytes:
+def draw_picture(picture: Picture, ending: str, *, titled: bool = True, about: str = "", look: Any = FONT) -> bytes:
     """Return a picture as the contents of an "svg" or a "png" file, with or without its title and note.
 
-    `about` is a description in the metadata of the file.
+    `about` is a description in the metadata of the file, `look` are settings of Matplotlib instead of this module's.
     """
-    with _canvas(picture.title) as canvas:
+    with _canvas(picture.title, look) as canvas:
         _panels(canvas, picture)
         if titled:
             _title(canvas, picture)
@@ -86,14 +87,14 @@ def panel_svg(panel: Panel, *, top: float, salt: str) -> str:
 
 
 @contextmanager
-def _canvas(salt: str) -> Iterator[Any]:
+def _canvas(salt: str, look: Any = FONT) -> Iterator[Any]:
     """Yield an empty figure with the settings of this module; `salt` determines the ids inside an SVG."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
         raise InputError(MATPLOTLIB_MISSING) from None
-    with mpl.rc_context({**FONT, "svg.hashsalt": salt}), warnings.catch_warnings():
+    with mpl.rc_context({**FONT, **look, "svg.hashsalt": salt}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box
         yield Figure(layout="constrained")
 
@@ -175,7 +176,7 @@ def _bars(axis: Any, panel: Bars, wide: float, *, letters: int = LONGEST_LABEL) 
         _horizontal_bars(axis, panel, letters)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.set_title(_lines(panel.title, PANEL_LETTERS * (wide - 1)), loc="left", fontweight="bold")
+    axis.set_title(_lines(panel.title, PANEL_LETTERS * (wide - 1)), loc="left")
 
 
 def _look(panel: Bars) -> dict[str, Any]:
@@ -227,7 +228,7 @@ def _map(axis: Any, panel: HeatMap, wide: float, top: float, *, letters: int = L
         axis.invert_yaxis()  # a list is read from the top
     axis.set_xlabel(_lines(panel.x.name, PANEL_LETTERS * (wide - 1)))
     axis.set_ylabel(_lines(panel.y.name, PANEL_LETTERS * (MAP[1] - 0.5)))
-    axis.set_title(panel.title, loc="left", fontweight="bold")
+    axis.set_title(panel.title, loc="left")
 
 
 def _lines(text: str, letters: float) -> str:
@@ -266,5 +267,5 @@ def _scale(canvas: Any, top: float, *, maps: list[Any], beside: list[Any]) -> No
     bar = canvas.colorbar(maps[0].images[0], ax=beside, shrink=0.85, pad=0.015, aspect=30)
     places, labels = colour_scale(top)
     bar.set_ticks(places, labels=labels)
-    bar.ax.set_title("rows", fontsize=8.5, loc="left")
+    bar.ax.set_title("rows", fontsize=8.5, fontweight="normal", loc="left")
     bar.outline.set_edgecolor(QUIET)

@@ -8,6 +8,8 @@ import hashlib
 import io
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +51,21 @@ CURVE_STYLES: dict[str, dict[str, Any]] = {
     "hdpview": {"color": "#882255", "linestyle": (0, (4, 2)), "marker": ">"},
 }
 CURVE: dict[str, Any] = {"linewidth": 1.4, "markersize": 3.6, "clip_on": False}
-FIGURE_FONT: Any = {"font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 9.5, "axes.labelsize": 9}
+FIGURE_LOOK: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "normal",
+    "axes.labelsize": 9,
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "text.color"), "#000000"),
+    "svg.fonttype": "path",
+}
 WIDTH, HEIGHT = 4.3, 3.1
 MEASURED_WIDTH, CROWDED_HEIGHT = 5.8, 4.4
 """The width of panels with error bars, and the height of those where some have more than eight curves."""
+MOST_CURVES = 9
+"""A panel with more curves is drawn as several, each with those of the roles below."""
+REFERENCES = ("cells", "adaptive", "dpcube follows")
 ERROR_BAR: dict[str, Any] = {"fmt": "none", "elinewidth": 1.0}
 _MARKERS = 11
 _LABEL_GAP = 0.072  # of HEIGHT, between the middles of two labels
@@ -68,9 +81,11 @@ def draw_figure(figure: Figure | Maps) -> dict[str, bytes]:
     """Return a figure as the contents of an SVG and of a PNG file, by ending."""
     if isinstance(figure, Maps):
         about = f"numbers sha256 {figure_digest(figure)}"
-        return {
-            ending: static.draw_picture(figure.picture, ending, titled=False, about=about) for ending in ("svg", "png")
-        }
+        svg, png = (
+            static.draw_picture(figure.picture, ending, titled=False, about=about, look=FIGURE_LOOK)
+            for ending in ("svg", "png")
+        )
+        return {"svg": _shorter(svg), "png": png}
     return _curves(figure)
 
 
@@ -88,14 +103,15 @@ def _curves(figure: Figure) -> dict[str, bytes]:
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
-    with mpl.rc_context({**FIGURE_FONT, "svg.hashsalt": figure.name, "svg.fonttype": "path"}):
-        wide = min(len(figure.panels), figure.panels_a_line)
-        lines = -(-len(figure.panels) // wide)
-        height = CROWDED_HEIGHT if max(len(panel.curves) for panel in figure.panels) > 8 else HEIGHT
-        width = MEASURED_WIDTH if any(_is_measured(panel) for panel in figure.panels) else WIDTH
+    drawn = [part for panel in figure.panels for part in uncrowded(panel)]
+    with mpl.rc_context({**FIGURE_LOOK, "svg.hashsalt": figure.name}):
+        wide = min(len(drawn), figure.panels_a_line)
+        lines = -(-len(drawn) // wide)
+        height = CROWDED_HEIGHT if max(len(panel.curves) for panel in drawn) > 8 else HEIGHT
+        width = MEASURED_WIDTH if any(_is_measured(panel) for panel in drawn) else WIDTH
         canvas = Canvas(figsize=(width * wide, height * lines), layout="constrained")
         axes = canvas.subplots(lines, wide, squeeze=False).ravel()
-        for place, (axis, panel) in enumerate(zip(axes, figure.panels, strict=True)):
+        for place, (axis, panel) in enumerate(zip(axes, drawn, strict=True)):
             _panel(axis, panel, label_gap=_LABEL_GAP * HEIGHT / height)
             if panel.value_label or place % wide == 0:
                 axis.set_ylabel(panel.value_label or figure.value_label)
@@ -106,6 +122,20 @@ def _curves(figure: Figure) -> dict[str, bytes]:
         }
 
 
+def uncrowded(panel: CurvePanel) -> list[CurvePanel]:
+    """Return the panels as which one is drawn, of at most `MOST_CURVES` curves each, all with the references."""
+    if len(panel.curves) <= MOST_CURVES:
+        return [panel]
+    kept = [curve for curve in panel.curves if curve.role in REFERENCES]
+    others = [curve for curve in panel.curves if curve.role not in REFERENCES]
+    parts = -(-len(others) // (MOST_CURVES - len(kept)))
+    ends = [len(others) * part // parts for part in range(parts + 1)]
+    return [
+        replace(panel, title=f"{panel.title}, {part} of {parts}", curves=(*kept, *others[first:last]))
+        for part, (first, last) in enumerate(pairwise(ends), 1)
+    ]
+
+
 def _saved(canvas: Any, **how: Any) -> bytes:
     file = io.BytesIO()
     canvas.savefig(file, **how)
@@ -113,8 +143,13 @@ def _saved(canvas: Any, **how: Any) -> bytes:
 
 
 def _shorter(svg: bytes) -> bytes:
-    """Return an SVG whose numbers have two decimals, a fiftieth of a pixel: half of its bytes were further ones."""
-    return re.sub(rb"(\d\.\d\d)\d+", rb"\1", svg)
+    """Return an SVG without comments and indentation, whose coordinates have two decimals, a fiftieth of a pixel.
+
+    Scales stay whole: outlines of letters have one of 1/64, and letters of another are too small for their places.
+    """
+    rounded = re.sub(rb"(scale\([^)]*\))|(\d\.\d\d)\d+", lambda found: found[1] or found[2], svg)
+    named = re.sub(rb"<!-- .*? -->", b"", rounded).replace(b"DejaVuSans-", b"g")  # what letters are called
+    return re.sub(rb"\s*\n\s*", b"\n", named)
 
 
 def _panel(axis: Any, panel: CurvePanel, *, label_gap: float) -> None:

@@ -63,7 +63,7 @@ FIGURE_LOOK: Any = {
 WIDTH, HEIGHT = 4.3, 3.1
 MEASURED_WIDTH, CROWDED_HEIGHT = 5.8, 4.4
 """The width of panels with error bars, and the height of those where some have more than eight curves."""
-MOST_CURVES = 9
+MAX_CURVES = 9
 """A panel with more curves is drawn as several, each with those of the roles below."""
 REFERENCES = ("cells", "adaptive", "dpcube follows")
 ERROR_BAR: dict[str, Any] = {"fmt": "none", "elinewidth": 1.0}
@@ -123,12 +123,12 @@ def _curves(figure: Figure) -> dict[str, bytes]:
 
 
 def uncrowded(panel: CurvePanel) -> list[CurvePanel]:
-    """Return the panels as which one is drawn, of at most `MOST_CURVES` curves each, all with the references."""
-    if len(panel.curves) <= MOST_CURVES:
+    """Return the panels as which one is drawn, of at most `MAX_CURVES` curves each, all with the references."""
+    if len(panel.curves) <= MAX_CURVES:
         return [panel]
     kept = [curve for curve in panel.curves if curve.role in REFERENCES]
     others = [curve for curve in panel.curves if curve.role not in REFERENCES]
-    parts = -(-len(others) // (MOST_CURVES - len(kept)))
+    parts = -(-len(others) // (MAX_CURVES - len(kept)))
     ends = [len(others) * part // parts for part in range(parts + 1)]
     return [
         replace(panel, title=f"{panel.title}, {part} of {parts}", curves=(*kept, *others[first:last]))

@@ -19,7 +19,7 @@ from dpcube.core.errors import InputError
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.research.reproduce import Figure, Maps, figure_groups, make_figures, recorded_figures
 from dpcube.research.reproduce.draw import (
-    MOST_CURVES,
+    MAX_CURVES,
     REFERENCES,
     draw_figure,
     figure_digest,
@@ -241,7 +241,7 @@ def test_a_crowded_panel_is_drawn_in_parts_that_hold_every_curve_once() -> None:
     figures = {figure.name: figure for figure in recorded_figures(DOCS / "reproduction")}
     for panel in (panel for figure in figures.values() for panel in figure.panels):
         parts = uncrowded(panel)
-        assert all(len(part.curves) <= MOST_CURVES for part in parts)
+        assert all(len(part.curves) <= MAX_CURVES for part in parts)
         others = [curve.name for part in parts for curve in part.curves if curve.role not in REFERENCES]
         assert sorted(others) == sorted(curve.name for curve in panel.curves if curve.role not in REFERENCES)
         shown = [[curve.name for curve in part.curves if curve.role in REFERENCES] for part in parts]

@@ -26,7 +26,7 @@ READERS = (
         "dpcube.cli.curator.release",
         "dpcube.cli.curator.ledger",
     ),
-    *(f"dpcube.measurements.{name}" for name in ("facts", "file", "manifest", "measurement", "measurements")),
+    *(f"dpcube.measurements.{name}" for name in ("file", "manifest", "measurement", "measurements")),
     *("dpcube.queries.counting", "dpcube.queries.expression"),
     *(f"dpcube.core.domain.{name}" for name in ("attribute", "calendar", "category", "domain", "file", "number")),
     "dpcube.core.domain.value_set",

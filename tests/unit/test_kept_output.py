@@ -12,7 +12,7 @@ from dpcube import Category, Domain, Integer, Release, evaluate
 from dpcube.cli import commands
 from dpcube.core.caches import SWITCH
 from dpcube.models.errors.level_walk import FEW
-from dpcube.models.posterior.stored import StoredTree
+from dpcube.models.marginals.balanced import StoredBalanced
 from dpcube.queries import CountingQueries, Workload, query
 from dpcube.release.cache import domain_and_estimate, libraries, made_once
 from dpcube.testing import SeededNoise
@@ -115,7 +115,7 @@ def test_the_kept_estimate_answers_as_the_estimate_does(file: Path) -> None:
         domain, infer = domain_and_estimate(file, "auto")
         kept = infer()
         assert domain == DOMAIN
-        assert isinstance(kept, StoredTree)
+        assert isinstance(kept, StoredBalanced)
         assert (kept.shape, kept.name) == (whole.shape, whole.name)
         np.testing.assert_allclose(kept.cells(), whole.cells(), rtol=1e-9)
         np.testing.assert_allclose(kept.values(ranges), whole.values(ranges))

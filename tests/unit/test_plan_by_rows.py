@@ -183,7 +183,7 @@ def test_a_table_too_wide_for_a_cube_is_planned_as_it_is_released(monkeypatch: p
     domain = Domain(*(Category(f"c{j}", ("a", "b", "c"), null="drop") for j in range(18)))
     made = plan.plan(domain, rows=500, epsilon=1)
     assert made.best.strategy == "cuboids"
-    assert "about 9 of them" in made.done[2]
+    assert "about 2 of them" in made.done[2]
     more = plan.plan(domain, rows=10**9, epsilon=1)
     assert more.best.basis == "extrapolated"
     assert made.best.basis == "simulated"
@@ -240,10 +240,10 @@ def shares_in(sentence: str) -> list[float]:
 
 def test_what_is_done_adds_up_to_the_whole() -> None:
     for strategy in (Cuboids(), Cuboids(target="sex")):
-        _, first, further = strategy.for_domain(WIDE).description(WIDE)
+        _, first, further = strategy.for_domain(WIDE).description(WIDE, rows=50_000)
         whole = [shares_in(first)[0], *shares_in(further)]
         assert sum(whole) == pytest.approx(100)
-    parts = shares_in(Cuboids().description(WIDE)[1])
+    parts = shares_in(Cuboids().description(WIDE, rows=50_000)[1])
     assert sum(parts[1:]) == pytest.approx(parts[0], abs=0.05)
 
 

@@ -90,7 +90,10 @@ def test_a_wide_table_is_shown_with_the_answers_of_python(
     assert page.run("document.getElementById('modelled').hidden")
     page.click("#bar-6-1 .back")
     told(page)
-    answer = wide.count(x0=(2, 4), kind=HOSTILE)
+    assert shown(page) == ends(wide.count(x0=(2, 4), kind=HOSTILE))
+    page.click("#bar-5-1 .back")
+    told(page)
+    answer = wide.count(x0=(2, 4), x5=(2, 3), kind=HOSTILE)
     assert shown(page) == ends(answer)
     assert answer.modelled
     assert not page.run("document.getElementById('modelled').hidden")
@@ -99,7 +102,7 @@ def test_a_wide_table_is_shown_with_the_answers_of_python(
     x, y = page.middle(".map-area svg")
     page.mouse("mouseMoved", x, y, pressed=False)
     across, up = page.run("document.getElementById('map-said').textContent.match(/x0 (\\d+), x1 (\\d+)/).slice(1)")
-    asked = wide.count(x0=int(across), x1=(int(up), int(up) + 1), kind=HOSTILE)
+    asked = wide.count(x0=int(across), x1=(int(up), int(up) + 1), x5=(2, 3), kind=HOSTILE)
     assert shown(page, "#map-said") == ends(asked)
     assert page.run("document.title") == "it's a $cube: a private cube"
     assert page.complaints() == []

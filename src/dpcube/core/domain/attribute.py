@@ -243,7 +243,8 @@ class Attribute:
 
     def extent(self) -> str:
         """Return the domain in words, for messages."""
-        raise NotImplementedError
+        edges = self.bin_edges()
+        return f"{self.bin_label(edges[0], edges[1])} to {self.bin_label(edges[-2], edges[-1])}"
 
     def everything(self) -> ValueSet:
         """Select every cell, including those of irregular values."""

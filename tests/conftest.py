@@ -51,6 +51,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Let the interpreter free at its end what was imported; DuckDB complains otherwise."""
+    gc.unfreeze()
+
+
 def what_it_starts(item: pytest.Item) -> str:
     """Of a fixture that is asked for by a parameter, only the test's name tells."""
     used = getattr(item, "fixturenames", ())

@@ -51,6 +51,7 @@ def test_tutorials_print_what_they_say(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")  # by RDFLib, of mlcroissant's own use
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_guides_print_what_they_say(page: Path, prepared: Path, tmp_path: Path) -> None:
     shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)

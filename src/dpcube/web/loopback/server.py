@@ -277,8 +277,15 @@ def error_text(error: Exception) -> str:
 
 
 def serve(server: LoopbackServer) -> None:
-    """Serve until interrupted."""
+    """Serve until interrupted.
+
+    This thread only waits. One that answers may be interrupted inside a callback, where Python drops the exception, and
+    would then serve on.
+    """
+    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving.start()
     try:
-        server.serve_forever()
+        serving.join()
     finally:
+        server.shutdown()
         server.server_close()

@@ -14,6 +14,7 @@ from dpcube.core.domain import Category, Domain, Integer
 from dpcube.core.gate import Gate
 from dpcube.measurements import Marginal, Transcript
 from dpcube.models.estimators import available, estimate
+from dpcube.queries.workload_model import WorkloadModel
 from dpcube.research.tables import classes
 from dpcube.strategies import Adaptive
 from dpcube.strategies.adaptive import FAINT, MANY_VALUES
@@ -34,7 +35,10 @@ from dpcube.strategies.one_way import (
     counts_one_way,
     one_way_shares,
 )
+from dpcube.strategies.partial_tree import PartialTree
+from dpcube.strategies.refinement import level_shares, refinement_levels
 from dpcube.testing import SeededNoise, SilentNoise
+from dpcube.trees.halving import depth
 
 
 def run(shape: tuple[int, ...], epsilon: Fraction = Fraction(1)) -> Transcript:
@@ -75,6 +79,16 @@ def test_a_tree_that_is_left_little_pays_for_its_total_and_every_level() -> None
         assert transcript.boxes is not None
         assert np.isin(transcript.boxes.tree.leaves, transcript.boxes.node).all()
         assert transcript.most_charged() <= BUDGET_UNITS
+
+
+def test_the_levels_of_a_tree_get_no_more_than_it_has_left() -> None:
+    gate = Gate(np.full((8, 8, 8), 5), Fraction(1, 10), noise=SeededNoise(1))
+    model = WorkloadModel(gate.shape, ("mixed",) * 3, None)
+    partial = PartialTree(gate, model.cut_order())
+    partial.count_total(Fraction(4, 100))
+    partial.set_aside(BUDGET_UNITS * 9 // 10)
+    shares = level_shares(partial, model, refinement_levels(depth(gate.shape)))
+    assert 0 < sum(shares) * partial.whole < int(partial.left.min())
 
 
 def test_the_tables_are_those_of_the_counts() -> None:
